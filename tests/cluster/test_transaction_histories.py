@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.testing.histories.workload.crew import Crew
 from ruslo.testing.histories.workload.settings import WorkloadSettings
+from ruslo.testing.histories.workload.workload import Workload
 from tests.support.brokers.kafka import ApacheKafka
 from tests.support.brokers.node import Node
 from tests.support.brokers.ruslo import RusloNode
@@ -41,7 +41,7 @@ def test_histories_have_no_anomaly_when_clients_and_brokers_are_killed(node: Nod
         keys=3,
         transaction_timeout_ms=5_000,
     )
-    with Crew(settings, seed=seed) as crew:
+    with Workload(settings, seed=seed) as workload:
         end = time.monotonic() + CHAOS_S
         while time.monotonic() < end or not restarts:
             time.sleep(chance.uniform(0.1, 1.2))
@@ -51,10 +51,10 @@ def test_histories_have_no_anomaly_when_clients_and_brokers_are_killed(node: Nod
                 node.start()
                 restarts += 1
             else:
-                crew.torment()
-            crew.revive()
-        verdict = crew.audit()
-    print(f"\n{restarts} restarts, {crew.kills} writers killed, {crew.zombies} zombies, {verdict}")
+                workload.inject_fault()
+            workload.restart_writers()
+        verdict = workload.audit()
+    print(f"\n{restarts} restarts, {workload.kills} writers killed, {workload.zombies} zombies, {verdict}")
     assert verdict.valid, f"seed {seed}: {verdict}"
     assert not verdict.unproven
     assert verdict.transactions["committed"]

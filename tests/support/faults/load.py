@@ -18,8 +18,8 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ruslo.testing.histories.workload.crew import Crew
 from ruslo.testing.histories.workload.settings import WorkloadSettings
+from ruslo.testing.histories.workload.workload import Workload
 from tests.support.clients.steady_producer import IDEMPOTENT, SteadyProducer
 from tests.support.clients.workers import Workers
 from tests.support.faults.cluster import COPIES, FaultCluster
@@ -44,11 +44,13 @@ IMPATIENT = {
 
 
 class FaultLoad:
-    def __init__(self, cluster: FaultCluster, directory: Path, producer: SteadyProducer, crew: Crew) -> None:
+    def __init__(
+        self, cluster: FaultCluster, directory: Path, producer: SteadyProducer, workload: Workload
+    ) -> None:
         self._cluster = cluster
         self.producer = producer
-        self.crew = crew
-        self._nurse = Nurse(crew)
+        self.workload = workload
+        self._writer_supervisor = WriterSupervisor(workload)
         self.groups = [
             ChaosGroup(protocol, way, STEADY, directory / f"{way}-{protocol}.db") for protocol, way in GROUPS
         ]
@@ -64,7 +66,7 @@ class FaultLoad:
 
     def leave_alone(self) -> None:
         """Nobody is started any more."""
-        self._nurse.stop()
+        self._writer_supervisor.stop()
 
     def wait_for_groups(self) -> None:
         """Until each has applied something."""
@@ -81,18 +83,18 @@ class FaultLoad:
         acked = {partition: len(acks.numbers) for partition, acks in self.producer.acked.items()}
         told = [f"{self.producer.count()} records acked"]
         told += [_check_group(group, acked) for group in self.groups]
-        verdict = self.crew.audit()
+        verdict = self.workload.audit()
         assert not verdict.findings, str(verdict)
         assert not verdict.unproven, str(verdict)
         assert verdict.transactions["committed"], "no transaction was committed"
         return "; ".join([*told, str(verdict).splitlines()[0]])
 
 
-class Nurse:
+class WriterSupervisor:
     """Whoever of the writers has ended is followed by another: a fault may end a producer for good."""
 
-    def __init__(self, crew: Crew) -> None:
-        self._crew = crew
+    def __init__(self, workload: Workload) -> None:
+        self._workload = workload
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="nurse", daemon=True)
         self._thread.start()
@@ -103,7 +105,7 @@ class Nurse:
 
     def _run(self) -> None:
         while not self._stopping.wait(ROUND_S):
-            self._crew.revive()
+            self._workload.restart_writers()
 
 
 def _check_group(group: ChaosGroup, acked: dict[int, int]) -> str:
@@ -150,8 +152,8 @@ def fault_load(cluster: FaultCluster, directory: Path, *, pause_s: float) -> Ite
     with contextlib.ExitStack() as undo:
         producer = SteadyProducer(bootstrap, STEADY, PARTITIONS, pause_s=pause_s, settings=IMPATIENT)
         undo.enter_context(producer)
-        crew = undo.enter_context(Crew(settings, writers=2))
-        load = FaultLoad(cluster, directory, producer, crew)
+        workload = undo.enter_context(Workload(settings, writers=2))
+        load = FaultLoad(cluster, directory, producer, workload)
         undo.callback(load.leave_alone)
         for group in load.groups:
             group.open_output().close()

@@ -1,4 +1,4 @@
-"""Histories written by hand, a line for each operation."""
+"""Builds histories in tests, one call per operation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ruslo.testing.histories import (
     Kind,
     ListEnds,
     Poll,
+    ReadRange,
     SeenRecord,
     SendOffsets,
-    Span,
 )
 from ruslo.testing.histories.events import Call
 
@@ -29,8 +29,8 @@ def key_of(element: str) -> str:
     return f"key of {element}"
 
 
-class Story:
-    """Each call is an operation, invoked and completed at once unless it says otherwise."""
+class HistoryBuilder:
+    """Each call is an operation, invoked and completed at once by default."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -62,7 +62,7 @@ class Story:
     ) -> None:
         seen = tuple(SeenRecord(offset, key_of(element), element) for offset, element in records.items())
         isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
-        self._do(by, Kind.OK, Poll(isolation), Poll(isolation, (Span(place, start, end, seen),)))
+        self._do(by, Kind.OK, Poll(isolation), Poll(isolation, (ReadRange(place, start, end, seen),)))
 
     def list_end(
         self,

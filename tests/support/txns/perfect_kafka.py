@@ -20,9 +20,9 @@ from ruslo.testing.histories import (
     Kind,
     ListEnds,
     Poll,
+    ReadRange,
     SeenRecord,
     SendOffsets,
-    Span,
 )
 from ruslo.testing.histories.events import Call
 
@@ -195,8 +195,8 @@ class PerfectKafka:
         log = self.logs[place]
         return len(log.records) if isolation is Isolation.READ_UNCOMMITTED else log.last_stable_offset()
 
-    def _span(self, place: TopicPartition, start: int, end: int, isolation: Isolation) -> Span:
-        return Span(
+    def _span(self, place: TopicPartition, start: int, end: int, isolation: Isolation) -> ReadRange:
+        return ReadRange(
             place,
             start,
             end,

@@ -1,4 +1,4 @@
-"""Are transactions what they promise to be? Histories of what clients saw, and a checker that judges them."""
+"""Histories of transactional clients, and a checker of Kafka's transactional guarantees."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ruslo.testing.histories.events import (
     Kind,
     ListEnds,
     Poll,
+    ReadRange,
     SeenRecord,
     SendOffsets,
-    Span,
 )
 from ruslo.testing.histories.files import Recorder, load, save
 
@@ -35,7 +35,7 @@ __all__ = [
     "Recorder",
     "SeenRecord",
     "SendOffsets",
-    "Span",
+    "ReadRange",
     "Verdict",
     "check",
     "load",

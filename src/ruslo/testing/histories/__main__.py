@@ -1,4 +1,4 @@
-"""``python -m ruslo.testing.histories``: put a system that speaks Kafka to the test, or judge a history."""
+"""``python -m ruslo.testing.histories``: test a system that speaks Kafka's protocol, or check a history."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ruslo.testing.histories.digest import MalformedHistory
 from ruslo.testing.histories.files import load
 
 RUN_EXAMPLE = """
-Example, while you kill brokers, cut networks, or move leaders:
+Example, while you kill brokers, partition networks, or move leaders:
 
     python -m ruslo.testing.histories run --bootstrap-server 127.0.0.1:9092 --seconds 60 history
 """
@@ -28,7 +28,7 @@ Example:
 
 @click.group()
 def histories() -> None:
-    """Are transactions what they promise to be?"""
+    """Check Kafka's transactional guarantees."""
 
 
 @histories.command(name="run", epilog=RUN_EXAMPLE)
@@ -36,26 +36,31 @@ def histories() -> None:
 @click.option("--seconds", type=click.FloatRange(min=1), default=30.0, show_default=True)
 @click.option("--writers", type=click.IntRange(min=1), default=4, show_default=True)
 @click.option("--partitions", type=click.IntRange(min=1), default=4, show_default=True)
-@click.option("--torment/--leave-alone", default=True, help="Kill and stop writers at random, or do not.")
+@click.option(
+    "--torment/--leave-alone",
+    "inject_faults",
+    default=True,
+    help="Kill and pause producers at random (default: yes).",
+)
 @click.argument("folder", type=click.Path(path_type=Path))
 def run_workload(
     bootstrap_server: str,
     seconds: float,
     writers: int,
     partitions: int,
-    torment: bool,
+    inject_faults: bool,
     folder: Path,
 ) -> None:
-    """Run transactional writers and readers, write their history to FOLDER, and judge it.
+    """Run transactional producers and consumers, record their history in FOLDER, and check it.
 
-    Two new topics are made for it, whose names begin with "history-".
-    The exit code is 1 if there is an anomaly, or something could not be read.
+    The command creates two topics whose names start with "history-".
+    The exit code is 1 if there is an anomaly, or a partition could not be read to its end.
     """
-    from ruslo.testing.histories.workload.crew import Crew
     from ruslo.testing.histories.workload.settings import WorkloadSettings
+    from ruslo.testing.histories.workload.workload import Workload
 
     if folder.exists() and any(folder.iterdir()):
-        raise click.UsageError(f"{folder} is not empty: a history needs a folder of its own")
+        raise click.UsageError(f"{folder} is not empty: give a new folder")
     settings = WorkloadSettings(
         bootstrap=bootstrap_server,
         folder=str(folder),
@@ -65,29 +70,29 @@ def run_workload(
         transaction_timeout_ms=10_000,
     )
     random = Random()
-    with Crew(settings, writers=writers) as crew:
+    with Workload(settings, writers=writers) as workload:
         ends_at = time.monotonic() + seconds
         while time.monotonic() < ends_at:
             time.sleep(min(random.uniform(0.2, 2), max(ends_at - time.monotonic(), 0)))
-            if torment:
-                crew.torment()
-            crew.revive()
-        verdict = crew.audit()
-    _tell(verdict)
+            if inject_faults:
+                workload.inject_fault()
+            workload.restart_writers()
+        verdict = workload.audit()
+    _report(verdict)
 
 
 @histories.command(name="check", epilog=CHECK_EXAMPLE)
 @click.argument("history", type=click.Path(exists=True, path_type=Path))
 def check_history(history: Path) -> None:
-    """Judge a history: a file of events, or a folder of such files."""
+    """Check a history: a file of events, or a folder of such files."""
     try:
         verdict = check(load(history))
     except MalformedHistory as error:
         raise click.UsageError(f"this is not a history: {error}") from error
-    _tell(verdict)
+    _report(verdict)
 
 
-def _tell(verdict: Verdict) -> None:
+def _report(verdict: Verdict) -> None:
     click.echo(str(verdict))
     if not verdict.valid or verdict.unproven:
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""What can be wrong with a history, and how it is told."""
+"""The anomalies of a history, and the verdict of the checker."""
 
 from __future__ import annotations
 
@@ -12,31 +12,30 @@ from ruslo.testing.histories.events import Event
 
 
 class Anomaly(StrEnum):
-    """Each of them is promised not to happen; see docs/testing.md for what is not promised."""
+    """Kafka guarantees that none of these happens; docs/testing.md lists what it does not guarantee."""
 
     ABORTED_READ = "aborted-read"
-    """A reader of committed data saw an element of a transaction that was aborted (Adya's G1a)."""
+    """A read_committed consumer read an element of an aborted transaction (Adya's G1a)."""
     DIRTY_READ = "dirty-read"
-    """A reader of committed data saw an element before its transaction was asked to end."""
+    """A read_committed consumer read an element before the end of its transaction was requested."""
     TORN_TRANSACTION = "torn-transaction"
-    """Some elements of a transaction are there, others never came."""
+    """Some elements of a transaction are in the log, others are missing."""
     LOST_WRITE = "lost-write"
-    """A transaction was confirmed to be committed, and an element of it is not there."""
+    """The commit of a transaction was acknowledged, and an element of it is missing."""
     DUPLICATE = "duplicate"
-    """An element stands in the log twice."""
+    """An element is in the log twice."""
     REORDERED = "reordered"
-    """Elements of one producer stand in a partition in another order than it sent them."""
+    """Elements of one producer are in a partition in another order than it sent them."""
     PHANTOM = "phantom"
-    """An element that nobody wrote, or not there, or that was refused."""
+    """An element that was never written, was written to another partition, or was rejected."""
     INCONSISTENT_READ = "inconsistent-read"
-    """Two readers do not agree: a record vanished, or appeared behind somebody's back, or an offset has two
-    contents."""
+    """Two consumers disagree: a record disappeared, or appeared later, or an offset has two contents."""
     END_WENT_BACK = "end-went-back"
-    """The last stable offset, or the high watermark, was further before."""
+    """The last stable offset or the high watermark decreased."""
     HANGING_TRANSACTION = "hanging-transaction"
-    """Everything is over, and readers of committed data are still held back."""
+    """All producers have ended, and the last stable offset is still below the high watermark."""
     OFFSETS_OUT_OF_STEP = "offsets-out-of-step"
-    """A group's offsets and the outputs of the transactions that carried them tell different stories."""
+    """A group's offsets do not match the outputs of the transactions that committed them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class Finding:
     anomaly: Anomaly
     what: str
     proof: tuple[Event, ...]
-    """The events that do not go together, in the order of time."""
+    """The contradicting events, in order of time."""
 
     def __str__(self) -> str:
         return "\n".join((f"{self.anomaly}: {self.what}", *(f"    {event}" for event in self.proof)))
@@ -54,11 +53,11 @@ class Finding:
 class Verdict:
     findings: Sequence[Finding]
     transactions: Counter[str] = field(default_factory=Counter)
-    """How many were committed, aborted, and ended nobody knows how."""
+    """The numbers of committed, aborted and unknown transactions."""
     elements_read: int = 0
-    """Different ones, by readers of committed data."""
+    """The number of distinct elements that read_committed consumers read."""
     unproven: frozenset[TopicPartition] = frozenset()
-    """Partitions that were not read to their final end: what was lost there would not be noticed."""
+    """Partitions that were not read to their final end: lost elements would go unnoticed there."""
 
     @property
     def anomalies(self) -> Counter[Anomaly]:
@@ -73,7 +72,7 @@ class Verdict:
         lines = [f"transactions: {counts or 'none'}; {self.elements_read} elements read"]
         if self.unproven:
             names = ", ".join(sorted(map(str, self.unproven)))
-            lines.append(f"not read to the end, so that nothing can be said to be lost there: {names}")
+            lines.append(f"not read to the end, so lost elements would go unnoticed: {names}")
         lines += map(str, self.findings)
         if self.valid:
             lines.append("no anomaly")

@@ -1,4 +1,4 @@
-"""A history put in order: transactions with what they wrote and how they ended, and what was read when."""
+"""Sorts a history into transactions, with their writes and outcomes, and reads."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ruslo.testing.histories.events import (
     Kind,
     ListEnds,
     Poll,
+    ReadRange,
     SendOffsets,
-    Span,
 )
 
 
 class MalformedHistory(ValueError):
-    """Whoever wrote the history down made a mistake: nothing can be concluded from it."""
+    """The history was recorded wrongly: nothing can be concluded from it."""
 
 
 class Outcome(StrEnum):
@@ -36,19 +36,19 @@ class Outcome(StrEnum):
 class Write:
     transaction: Transaction
     append: Append
-    asked: Event
+    invoked: Event
     number: int
-    """Its place among what its process asked for."""
+    """The sequence number of the call in its process."""
     refused: bool = False
 
 
 @dataclass(slots=True, eq=False)
-class Move:
-    """A group's offset, taken forward by a transaction."""
+class OffsetCommit:
+    """A group's offset, committed in a transaction."""
 
     transaction: Transaction
     sent: SendOffsets
-    asked: Event
+    invoked: Event
 
 
 @dataclass(slots=True, eq=False)
@@ -56,24 +56,23 @@ class Transaction:
     name: str
     process: str
     writes: list[Write] = field(default_factory=list)
-    moves: list[Move] = field(default_factory=list)
-    commit_asked: int | None = None
-    """When, as a place in the history."""
-    abort_asked: int | None = None
+    offset_commits: list[OffsetCommit] = field(default_factory=list)
+    commit_invoked: int | None = None
+    """The index of the first commit call in the sorted history."""
+    abort_invoked: int | None = None
     ends: list[Event] = field(default_factory=list)
     _confirmed: Outcome | None = None
 
     @property
-    def end_asked(self) -> int | None:
-        asked = [at for at in (self.commit_asked, self.abort_asked) if at is not None]
-        return min(asked, default=None)
+    def end_invoked(self) -> int | None:
+        return min((at for at in (self.commit_invoked, self.abort_invoked) if at is not None), default=None)
 
     @property
     def outcome(self) -> Outcome:
         if self._confirmed is not None:
             return self._confirmed
-        # Whoever never asked for a commit cannot get one.
-        return Outcome.ABORTED if self.commit_asked is None else Outcome.UNKNOWN
+        # Without a commit call a transaction cannot be committed.
+        return Outcome.ABORTED if self.commit_invoked is None else Outcome.UNKNOWN
 
     def note_end(self, event: Event, call: End) -> None:
         self.ends.append(event)
@@ -90,11 +89,10 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Read:
-    """Something that was read, answered with ``ok``."""
+    """A read that completed with ``ok``; ``invoked`` and ``completed`` are indexes in the sorted history."""
 
-    asked: int
-    answered: int
-    """Places in the history."""
+    invoked: int
+    completed: int
     event: Event
 
 
@@ -102,19 +100,19 @@ class Read:
 class Digest:
     transactions: dict[str, Transaction] = field(default_factory=dict)
     writes: dict[str, Write] = field(default_factory=dict)
-    """By element."""
+    """Writes by element."""
     polls: list[tuple[Read, Poll]] = field(default_factory=list)
     ends: list[tuple[Read, ListEnds]] = field(default_factory=list)
     fetches: list[tuple[Read, FetchOffsets]] = field(default_factory=list)
     confirmed_at: dict[str, int] = field(default_factory=dict)
-    """By name of a transaction: when its commit was confirmed, as a place in the history."""
+    """The index of the event that acknowledged the commit, by transaction."""
 
 
 _Identity: TypeAlias = tuple[str, ...]
 
 
 def digest(history: Iterable[Event]) -> Digest:
-    """Raises MalformedHistory if the events cannot be the trace of anything."""
+    """Raises MalformedHistory for contradictory events."""
     result = Digest()
     open_calls: dict[_Identity, int] = {}
     numbers: defaultdict[str, int] = defaultdict(int)
@@ -122,25 +120,25 @@ def digest(history: Iterable[Event]) -> Digest:
         identity = _identity(event.process, event.call)
         if event.kind is Kind.INVOKE:
             if identity in open_calls:
-                raise MalformedHistory(f"invoked again before it was answered: {event}")
+                raise MalformedHistory(f"invoked again before completion: {event}")
             open_calls[identity] = at
             numbers[event.process] += 1
             _invoked(result, at, event, numbers[event.process])
             continue
-        asked = open_calls.pop(identity, None)
-        if asked is None:
-            raise MalformedHistory(f"completed without being invoked: {event}")
-        _completed(result, asked, at, event)
+        invoked = open_calls.pop(identity, None)
+        if invoked is None:
+            raise MalformedHistory(f"completed without an invocation: {event}")
+        _completed(result, invoked, at, event)
     return result
 
 
 def _identity(process: str, call: Call) -> _Identity:
-    """What a completion is matched by: a producer may have many appends under way at once."""
+    """Matches a completion to its invocation: a producer may have many concurrent appends."""
     match call:
         case Append():
             return "append", call.element
         case SendOffsets():
-            return "send_offsets", call.transaction, call.group, str(call.place)
+            return "send_offsets", call.transaction, call.group, str(call.tp)
         case End():
             return "end", call.transaction, str(call.commit)
         case Poll() | ListEnds():
@@ -161,23 +159,23 @@ def _invoked(result: Digest, at: int, event: Event, number: int) -> None:
             f"{call.transaction} belongs to {transaction.process}, not to {event.process}: {event}"
         )
     if isinstance(call, End):
-        if call.commit and transaction.commit_asked is None:
-            transaction.commit_asked = at
-        elif not call.commit and transaction.abort_asked is None:
-            transaction.abort_asked = at
+        if call.commit and transaction.commit_invoked is None:
+            transaction.commit_invoked = at
+        elif not call.commit and transaction.abort_invoked is None:
+            transaction.abort_invoked = at
         return
-    if transaction.commit_asked is not None:
-        raise MalformedHistory(f"{call.transaction} was asked to commit before: {event}")
+    if transaction.commit_invoked is not None:
+        raise MalformedHistory(f"{call.transaction} already has a commit call: {event}")
     if isinstance(call, SendOffsets):
-        transaction.moves.append(Move(transaction, call, event))
+        transaction.offset_commits.append(OffsetCommit(transaction, call, event))
         return
     if call.element in result.writes:
-        raise MalformedHistory(f"{call.element} was written before, elements must be unique: {event}")
+        raise MalformedHistory(f"{call.element} was already written, but elements must be unique: {event}")
     write = result.writes[call.element] = Write(transaction, call, event, number)
     transaction.writes.append(write)
 
 
-def _completed(result: Digest, asked: int, at: int, event: Event) -> None:
+def _completed(result: Digest, invoked: int, at: int, event: Event) -> None:
     match event.call:
         case Append(element=element):
             result.writes[element].refused = event.kind is Kind.FAIL
@@ -186,21 +184,21 @@ def _completed(result: Digest, asked: int, at: int, event: Event) -> None:
             if commit and event.kind is Kind.OK:
                 result.confirmed_at[name] = at
         case Poll() as call if event.kind is Kind.OK:
-            if not all(_is_sound(span) for span in call.spans):
-                raise MalformedHistory(f"records outside of the span that was read, or out of order: {event}")
-            result.polls.append((Read(asked, at, event), call))
+            if not all(_is_valid(read_range) for read_range in call.ranges):
+                raise MalformedHistory(f"records outside the range that was read, or out of order: {event}")
+            result.polls.append((Read(invoked, at, event), call))
         case ListEnds() as call if event.kind is Kind.OK:
-            result.ends.append((Read(asked, at, event), call))
+            result.ends.append((Read(invoked, at, event), call))
         case FetchOffsets() as call if event.kind is Kind.OK:
-            result.fetches.append((Read(asked, at, event), call))
+            result.fetches.append((Read(invoked, at, event), call))
         case _:
             pass
 
 
-def _is_sound(span: Span) -> bool:
-    expected = span.start
-    for record in span.records:
+def _is_valid(read_range: ReadRange) -> bool:
+    expected = read_range.start
+    for record in read_range.records:
         if record.offset < expected:
             return False
         expected = record.offset + 1
-    return expected <= max(span.end, span.start)
+    return expected <= max(read_range.end, read_range.start)

@@ -1,17 +1,16 @@
-"""The vocabulary of histories: who asked what of a system, and what the system said, in the order of time.
+"""The events of a history: the calls of clients and their results, in order of time.
 
-A history is a list of events. As in Jepsen's, an operation is two of them: one when it is invoked, one when
-it completes. How it completes matters:
+As in Jepsen, an operation has two events, its invocation and its completion:
 
-| kind   | means                                                                              |
-|--------|------------------------------------------------------------------------------------|
-| invoke | it begins; written down before anything is sent, so that a crash leaves this trace |
-| ok     | it happened; the event carries what was answered                                   |
-| fail   | it did not happen, for certain                                                     |
-| info   | nobody knows: a time-out, a lost connection, a client that was fenced              |
+| kind   | meaning                                                                          |
+|--------|----------------------------------------------------------------------------------|
+| invoke | the operation starts; recorded before anything is sent, so that a crash shows it |
+| ok     | it succeeded; the event contains the result                                      |
+| fail   | it certainly had no effect                                                       |
+| info   | the result is unknown: a timeout, a lost connection, a fenced client             |
 
-An operation without a completion is the same as one that ended with ``info``. Elements are unique over the
-whole history, and so are the names of transactions: a transaction that is tried again is another one.
+An operation without a completion is the same as one that completed with ``info``. Elements and the names of
+transactions are unique in the whole history: a retried transaction has another name.
 """
 
 from __future__ import annotations
@@ -41,30 +40,32 @@ class Isolation(StrEnum):
     READ_UNCOMMITTED = "read_uncommitted"
 
 
-class Append(msgspec.Struct, frozen=True, tag="append", omit_defaults=True):
-    """A transaction adds an element to a key's list, which lives in the log of a partition."""
+class Append(msgspec.Struct, frozen=True, tag="append", omit_defaults=True, rename={"tp": "place"}):
+    """A transaction appends an element to the list of a key, which is in the log of a partition."""
 
     transaction: str
-    place: TopicPartition
+    tp: TopicPartition
     key: str
     element: str
 
     def __str__(self) -> str:
-        return f"append {self.element} to {self.place} in {self.transaction}"
+        return f"append {self.element} to {self.tp} in {self.transaction}"
 
 
-class SendOffsets(msgspec.Struct, frozen=True, tag="send_offsets", omit_defaults=True):
-    """A transaction that has read [first, end) of a partition for a group commits that with its output."""
+class SendOffsets(
+    msgspec.Struct, frozen=True, tag="send_offsets", omit_defaults=True, rename={"tp": "place"}
+):
+    """A transaction commits, with its output, that a group has read [first, end) of a partition."""
 
     transaction: str
     group: str
-    place: TopicPartition
+    tp: TopicPartition
     first: int
     end: int
 
     def __str__(self) -> str:
-        stretch = f"[{self.first}, {self.end}) of {self.place}"
-        return f"send offsets of {self.group} for {stretch} in {self.transaction}"
+        offsets = f"[{self.first}, {self.end}) of {self.tp}"
+        return f"send offsets of {self.group} for {offsets} in {self.transaction}"
 
 
 class End(msgspec.Struct, frozen=True, tag="end", omit_defaults=True):
@@ -81,51 +82,51 @@ class SeenRecord(msgspec.Struct, frozen=True, array_like=True):
     element: str
 
 
-class Span(msgspec.Struct, frozen=True, array_like=True):
-    """A stretch of a partition, and everything in it that its reader was given."""
+class ReadRange(msgspec.Struct, frozen=True, array_like=True):
+    """A range of offsets of a partition, and all records of it that a consumer received."""
 
-    place: TopicPartition
+    tp: TopicPartition
     start: int
     end: int
-    """The reader goes on from here; it will not see anything below it again."""
+    """The consumer's next position."""
     records: tuple[SeenRecord, ...]
 
 
-class Poll(msgspec.Struct, frozen=True, tag="poll", omit_defaults=True):
+class Poll(msgspec.Struct, frozen=True, tag="poll", omit_defaults=True, rename={"ranges": "spans"}):
     isolation: Isolation
-    spans: tuple[Span, ...] = ()
+    ranges: tuple[ReadRange, ...] = ()
 
     def __str__(self) -> str:
-        spans = ", ".join(
-            f"{span.place} [{span.start}, {span.end}) {len(span.records)} records" for span in self.spans
+        ranges = ", ".join(
+            f"{read_range.tp} [{read_range.start}, {read_range.end}) {len(read_range.records)} records"
+            for read_range in self.ranges
         )
-        return f"poll {self.isolation} {spans}"
+        return f"poll {self.isolation} {ranges}"
 
 
 class ListEnds(msgspec.Struct, frozen=True, tag="list_ends", omit_defaults=True):
-    """Where partitions end for readers of this isolation level: the last stable offset, or the high
-    watermark."""
+    """The end offsets for an isolation level: last stable offsets or high watermarks."""
 
     isolation: Isolation
     final: bool = False
-    """Nobody writes any more, and every open transaction has had the time to end by itself."""
+    """Whether all producers have ended and all transaction timeouts have passed."""
     ends: tuple[tuple[TopicPartition, int], ...] = ()
     leader_epochs: tuple[tuple[TopicPartition, int], ...] = ()
-    """In which the leaders that told those ends believed; empty if the client was not told."""
+    """The epochs of the leaders that returned the ends; empty if the client does not report them."""
 
     def __str__(self) -> str:
         epochs = dict(self.leader_epochs)
-        told = ", ".join(
-            f"{place}: {end}" + (f" (leader epoch {epochs[place]})" if place in epochs else "")
-            for place, end in self.ends
+        ends = ", ".join(
+            f"{tp}: {end}" + (f" (leader epoch {epochs[tp]})" if tp in epochs else "")
+            for tp, end in self.ends
         )
-        return f"list ends {self.isolation} {told}"
+        return f"list ends {self.isolation} {ends}"
 
 
 class FetchOffsets(msgspec.Struct, frozen=True, tag="fetch_offsets", omit_defaults=True):
-    """The offsets a group has committed, stable ones only (``require_stable``).
+    """The committed offsets of a group, fetched with ``require_stable``.
 
-    NO_OFFSET: there is none. UNSTABLE: an open transaction holds it back.
+    NO_OFFSET: no offset is committed. UNSTABLE: an open transaction has a pending offset.
     """
 
     group: str
@@ -141,13 +142,13 @@ Call: TypeAlias = Append | SendOffsets | End | Poll | ListEnds | FetchOffsets
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     time_ns: int
-    """On a clock that all processes share. Only the order counts."""
+    """The time on a clock that all processes share; only the order matters."""
     process: str
-    """One instance of a client: what comes back after a crash is another process."""
+    """An instance of a client; a restarted client is another process."""
     kind: Kind
     call: Call
     note: str = ""
-    """For the reader of a finding, such as the error that was answered."""
+    """A note for people, such as an error message."""
 
     def __str__(self) -> str:
         note = f" ({self.note})" if self.note else ""
@@ -155,4 +156,4 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def _listed(offsets: tuple[tuple[TopicPartition, int], ...]) -> str:
-    return ", ".join(f"{place}: {offset}" for place, offset in offsets)
+    return ", ".join(f"{tp}: {offset}" for tp, offset in offsets)

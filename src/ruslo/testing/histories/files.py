@@ -1,4 +1,4 @@
-"""Histories in files: one JSON object a line, so that clients in any language can write them."""
+"""Histories in files: one JSON object per line, so clients in any language can write them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ _decoder = msgspec.json.Decoder(Event)
 
 
 class Recorder:
-    """Writes down what a process does. A line is in the page cache before ``invoke`` returns, so that it
-    survives the process."""
+    """Records the events of a process. An event survives the process when ``invoke`` has returned."""
 
     def __init__(self, folder: Path, process: str) -> None:
         self.process = process
@@ -55,7 +54,7 @@ def save(path: Path, history: Iterable[Event]) -> None:
 
 
 def load(path: Path | str) -> Iterator[Event]:
-    """The events of a file, or of all files in a folder. A last line that was cut by a crash is left out."""
+    """The events of a file, or of all files in a folder. A truncated last line is ignored."""
     path = Path(path)
     for file in sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]:
         lines = file.read_bytes().split(b"\n")

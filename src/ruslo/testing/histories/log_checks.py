@@ -1,4 +1,4 @@
-"""What must hold of every partition's log, whatever transactions do."""
+"""Checks that every partition's log must pass, with or without transactions."""
 
 from __future__ import annotations
 
@@ -10,146 +10,144 @@ from ruslo.model.topics import TopicPartition
 from ruslo.testing.histories.anomalies import Anomaly, Finding
 from ruslo.testing.histories.digest import Digest, Write
 from ruslo.testing.histories.events import Event, Isolation
-from ruslo.testing.histories.sightings import SeenLog, Sighting, Sightings
+from ruslo.testing.histories.observations import Observation, Observations, ObservedLog
 
 NO_EPOCH = -1
 
 
-def phantoms(history: Digest, seen: Sightings) -> Iterator[Finding]:
-    for place, log in seen.everything.items():
-        for sighting in (*log.records.values(), *log.others):
-            record = sighting.record
-            where = f"{record.element} at offset {record.offset} of {place}"
+def phantoms(history: Digest, seen: Observations) -> Iterator[Finding]:
+    for tp, log in seen.everything.items():
+        for observation in (*log.records.values(), *log.others):
+            record = observation.record
+            where = f"{record.element} at offset {record.offset} of {tp}"
             write = history.writes.get(record.element)
             if write is None:
-                yield Finding(Anomaly.PHANTOM, f"nobody wrote {where}", (sighting.read.event,))
+                yield Finding(Anomaly.PHANTOM, f"{where} was never written", (observation.read.event,))
                 continue
-            if (write.append.place, write.append.key) != (place, record.key):
-                what = f"{where} under key {record.key} was written to another place"
+            if (write.append.tp, write.append.key) != (tp, record.key):
+                what = f"{where} with key {record.key} was written with another key or to another partition"
             elif write.refused:
-                what = f"{where} was refused"
+                what = f"{where} was rejected"
             else:
                 continue
-            yield Finding(Anomaly.PHANTOM, what, (write.asked, sighting.read.event))
+            yield Finding(Anomaly.PHANTOM, what, (write.invoked, observation.read.event))
 
 
-def duplicates(history: Digest, seen: Sightings) -> Iterator[Finding]:
-    first: dict[str, tuple[TopicPartition, Sighting]] = {}
-    for place, log in seen.everything.items():
-        for sighting in (*log.records.values(), *log.others):
-            record = sighting.record
-            known_place, known = first.setdefault(record.element, (place, sighting))
-            if (known_place, known.record.offset) != (place, record.offset):
-                places = f"{known_place} {known.record.offset} and {place} {record.offset}"
+def duplicates(history: Digest, seen: Observations) -> Iterator[Finding]:
+    first: dict[str, tuple[TopicPartition, Observation]] = {}
+    for tp, log in seen.everything.items():
+        for observation in (*log.records.values(), *log.others):
+            record = observation.record
+            known_tp, known = first.setdefault(record.element, (tp, observation))
+            if (known_tp, known.record.offset) != (tp, record.offset):
                 yield Finding(
                     Anomaly.DUPLICATE,
-                    f"{record.element} stands at {places}",
-                    _proof(history, known, sighting),
+                    f"{record.element} is at {known_tp} {known.record.offset} and {tp} {record.offset}",
+                    _proof(history, known, observation),
                 )
 
 
-def reordered(history: Digest, seen: Sightings) -> Iterator[Finding]:
-    for place, log in seen.everything.items():
-        latest: dict[str, tuple[Write, Sighting]] = {}
+def reordered(history: Digest, seen: Observations) -> Iterator[Finding]:
+    for tp, log in seen.everything.items():
+        latest: dict[str, tuple[Write, Observation]] = {}
         written: set[str] = set()
         for offset in sorted(log.records):
-            sighting = log.records[offset]
-            write = history.writes.get(sighting.record.element)
+            observation = log.records[offset]
+            write = history.writes.get(observation.record.element)
             if write is None or write.append.element in written:
                 continue
             written.add(write.append.element)
             process = write.transaction.process
             if process in latest and latest[process][0].number > write.number:
-                later, later_sighting = latest[process]
+                later, later_observation = latest[process]
                 yield Finding(
                     Anomaly.REORDERED,
-                    f"{process} sent {write.append.element} before {later.append.element}, but in {place} it "
-                    f"stands behind it",
-                    _ordered(write.asked, later.asked, later_sighting.read.event, sighting.read.event),
+                    f"{process} sent {write.append.element} before {later.append.element}, but it follows it "
+                    f"in {tp}",
+                    _ordered(
+                        write.invoked, later.invoked, later_observation.read.event, observation.read.event
+                    ),
                 )
             else:
-                latest[process] = write, sighting
+                latest[process] = write, observation
 
 
-def inconsistent_reads(history: Digest, seen: Sightings) -> Iterator[Finding]:
-    for place, log in seen.everything.items():
-        for sighting in log.others:
-            known = log.records[sighting.record.offset]
+def inconsistent_reads(history: Digest, seen: Observations) -> Iterator[Finding]:
+    for tp, log in seen.everything.items():
+        for observation in log.others:
+            known = log.records[observation.record.offset]
             yield Finding(
                 Anomaly.INCONSISTENT_READ,
-                f"offset {sighting.record.offset} of {place} has two contents: {known.record.element} and "
-                f"{sighting.record.element}",
-                _ordered(known.read.event, sighting.read.event),
+                f"offset {observation.record.offset} of {tp} has two contents: {known.record.element} and "
+                f"{observation.record.element}",
+                _ordered(known.read.event, observation.read.event),
             )
-    # Readers of committed data must agree among themselves; those of uncommitted data must see what anybody
-    # sees.
-    for place, log in seen.committed.items():
-        yield from _overlooked(place, log, log)
-    for place, log in seen.uncommitted.items():
-        yield from _overlooked(place, log, seen.everything[place])
+    # read_committed consumers must agree with each other; read_uncommitted ones must read all records.
+    for tp, log in seen.committed.items():
+        yield from _overlooked(tp, log, log)
+    for tp, log in seen.uncommitted.items():
+        yield from _overlooked(tp, log, seen.everything[tp])
 
 
-def _overlooked(place: TopicPartition, log: SeenLog, known: SeenLog) -> Iterator[Finding]:
-    for stretch, missed in log.overlooked(known):
-        when = "before" if missed.read.answered < stretch.read.answered else "after"
+def _overlooked(tp: TopicPartition, log: ObservedLog, known: ObservedLog) -> Iterator[Finding]:
+    for observed, missed in log.overlooked(known):
+        when = "before" if missed.read.completed < observed.read.completed else "after"
         yield Finding(
             Anomaly.INCONSISTENT_READ,
-            f"a read of [{stretch.span.start}, {stretch.span.end}) of {place} did not show "
-            f"{missed.record.element} at offset {missed.record.offset}, which was seen {when} that",
-            _ordered(missed.read.event, stretch.read.event),
+            f"a read of [{observed.read_range.start}, {observed.read_range.end}) of {tp} did not show "
+            f"{missed.record.element} at offset {missed.record.offset}, which was read {when} that",
+            _ordered(missed.read.event, observed.read.event),
         )
 
 
 class KnownEnd(NamedTuple):
-    answered: int
+    completed: int
     end: int
     leader_epoch: int
     event: Event
 
 
-def ends_that_went_back(history: Digest, seen: Sightings) -> Iterator[Finding]:
-    """In real time: an answer may not be behind one that was there before its question was asked.
+def decreasing_ends(history: Digest, seen: Observations) -> Iterator[Finding]:
+    """An end must not be lower than one that was returned before the request was sent.
 
-    Unless a leader of an older epoch gave it. Cut off from the others, or just awake again, it does not know
-    of its successor; clients tell such answers by their epoch (KIP-320).
+    Unless an older leader returned it: a leader that is partitioned from the cluster, or was paused, does not
+    know its successor. Clients recognize such responses by the leader epoch (KIP-320).
     """
     known: defaultdict[tuple[Isolation, TopicPartition], list[KnownEnd]] = defaultdict(list)
-    answers = sorted(history.ends, key=lambda each: each[0].answered)
-    for read, call in answers:
+    for read, call in sorted(history.ends, key=lambda each: each[0].completed):
         epochs = dict(call.leader_epochs)
-        for place, end in call.ends:
-            now = KnownEnd(read.answered, end, epochs.get(place, NO_EPOCH), read.event)
-            # Answers in the order of time, kept only while they rise: the last one before ``asked`` counts.
-            rising = known[call.isolation, place]
-            before = next((each for each in reversed(rising) if each.answered < read.asked), None)
+        for tp, end in call.ends:
+            now = KnownEnd(read.completed, end, epochs.get(tp, NO_EPOCH), read.event)
+            # Responses in order of time, kept only if they increase: the last one before ``invoked`` applies.
+            rising = known[call.isolation, tp]
+            before = next((each for each in reversed(rising) if each.completed < read.invoked), None)
             if before is not None and before.end > end and before.leader_epoch <= now.leader_epoch:
                 yield Finding(
                     Anomaly.END_WENT_BACK,
-                    f"the end of {place} for {call.isolation} went back from {before.end} to {end}",
+                    f"the end of {tp} for {call.isolation} decreased from {before.end} to {end}",
                     (before.event, read.event),
                 )
             if not rising or rising[-1].end < end:
                 rising.append(now)
 
 
-def hanging_transactions(history: Digest, seen: Sightings) -> Iterator[Finding]:
-    for place, (stable, read) in seen.final_ends.items():
-        if place not in seen.high_watermarks:
+def hanging_transactions(history: Digest, seen: Observations) -> Iterator[Finding]:
+    for tp, (stable, read) in seen.final_ends.items():
+        if tp not in seen.high_watermarks:
             continue
-        high_watermark, other = seen.high_watermarks[place]
+        high_watermark, other = seen.high_watermarks[tp]
         if stable < high_watermark:
             yield Finding(
                 Anomaly.HANGING_TRANSACTION,
-                f"{place} ends at {high_watermark}, but readers of committed data get no further than "
-                f"{stable}",
+                f"the high watermark of {tp} is {high_watermark}, but its last stable offset is {stable}",
                 _ordered(read.event, other.event),
             )
 
 
-def _proof(history: Digest, *sightings: Sighting) -> tuple[Event, ...]:
-    writes = {history.writes.get(each.record.element) for each in sightings}
-    asked = [write.asked for write in writes if write is not None]
-    return _ordered(*asked, *(each.read.event for each in sightings))
+def _proof(history: Digest, *observations: Observation) -> tuple[Event, ...]:
+    writes = {history.writes.get(each.record.element) for each in observations}
+    invoked = [write.invoked for write in writes if write is not None]
+    return _ordered(*invoked, *(each.read.event for each in observations))
 
 
 def _ordered(*events: Event) -> tuple[Event, ...]:

@@ -1,8 +1,8 @@
-"""What must hold of offsets that are committed in transactions (consume, transform, produce).
+"""Checks of offsets that are committed in transactions (consume, transform, produce).
 
-A transaction that carries offsets says: this output is what became of [first, end) of that partition. So for
-each group and partition the transactions that count must follow one another without a gap and without an
-overlap, and the offset that the group has is where the last of them ended.
+A transaction with offsets states that its output was produced from [first, end) of a partition. So the
+committed transactions of each group and partition must follow one another without gaps and overlaps, and the
+group's offset must be the end of the last one.
 """
 
 from __future__ import annotations
@@ -13,143 +13,144 @@ from collections.abc import Iterator
 
 from ruslo.model.topics import TopicPartition
 from ruslo.testing.histories.anomalies import Anomaly, Finding
-from ruslo.testing.histories.digest import Digest, Move, Outcome, Read
+from ruslo.testing.histories.digest import Digest, OffsetCommit, Outcome, Read
 from ruslo.testing.histories.events import NO_OFFSET, UNSTABLE
-from ruslo.testing.histories.sightings import Sightings
+from ruslo.testing.histories.observations import Observations
 from ruslo.testing.histories.transaction_checks import missing_writes, visible_writes
 
 
-class _Track:
-    """All that transactions did to a group's offset of one partition."""
+class _GroupOffset:
+    """All commits of transactions to a group's offset of one partition."""
 
-    def __init__(self, group: str, place: TopicPartition) -> None:
-        self.name = f"{place} for {group}"
-        self.moves: list[Move] = []
-        self.by_end: defaultdict[int, list[Move]] = defaultdict(list)
+    def __init__(self, group: str, tp: TopicPartition) -> None:
+        self.name = f"{tp} for {group}"
+        self.offset_commits: list[OffsetCommit] = []
+        self.by_end: defaultdict[int, list[OffsetCommit]] = defaultdict(list)
         self._confirmed_at: list[int] = []
-        self._furthest: list[Move] = []
-        """Beside each of ``_confirmed_at``: of all moves confirmed until then, the one that went furthest."""
+        self._furthest: list[OffsetCommit] = []
+        """For each of ``_confirmed_at``, the commit with the highest end until then."""
 
-    def add(self, move: Move) -> None:
-        self.moves.append(move)
-        self.by_end[move.sent.end].append(move)
+    def add(self, commit: OffsetCommit) -> None:
+        self.offset_commits.append(commit)
+        self.by_end[commit.sent.end].append(commit)
 
     def sort(self, confirmed_at: dict[str, int]) -> None:
-        confirmed = ((confirmed_at.get(move.transaction.name), move) for move in self.moves)
-        for at, move in sorted(
-            ((at, move) for at, move in confirmed if at is not None), key=lambda each: each[0]
+        confirmed = ((confirmed_at.get(commit.transaction.name), commit) for commit in self.offset_commits)
+        for at, commit in sorted(
+            ((at, commit) for at, commit in confirmed if at is not None), key=lambda each: each[0]
         ):
             self._confirmed_at.append(at)
-            if self._furthest and self._furthest[-1].sent.end > move.sent.end:
-                move = self._furthest[-1]
-            self._furthest.append(move)
+            if self._furthest and self._furthest[-1].sent.end > commit.sent.end:
+                commit = self._furthest[-1]
+            self._furthest.append(commit)
 
-    def furthest_before(self, at: int) -> Move | None:
-        """Of the moves that were confirmed before that moment."""
+    def furthest_before(self, at: int) -> OffsetCommit | None:
+        """The highest commit that was acknowledged before index ``at`` of the history."""
         count = bisect_left(self._confirmed_at, at)
         return self._furthest[count - 1] if count else None
 
 
-def offsets_out_of_step(history: Digest, seen: Sightings) -> Iterator[Finding]:
-    tracks: dict[tuple[str, TopicPartition], _Track] = {}
+def offsets_out_of_step(history: Digest, seen: Observations) -> Iterator[Finding]:
+    group_offsets: dict[tuple[str, TopicPartition], _GroupOffset] = {}
     for transaction in history.transactions.values():
-        for move in transaction.moves:
-            place = (move.sent.group, move.sent.place)
-            if place not in tracks:
-                tracks[place] = _Track(*place)
-            tracks[place].add(move)
-    for track in tracks.values():
-        track.sort(history.confirmed_at)
-        yield from _processed_twice(track, seen)
+        for commit in transaction.offset_commits:
+            key = (commit.sent.group, commit.sent.tp)
+            if key not in group_offsets:
+                group_offsets[key] = _GroupOffset(*key)
+            group_offsets[key].add(commit)
+    for group_offset in group_offsets.values():
+        group_offset.sort(history.confirmed_at)
+        yield from _processed_twice(group_offset, seen)
     for read, fetch in history.fetches:
-        for name, offset in fetch.offsets:
-            place = (fetch.group, name)
-            track = tracks.get(place) or _Track(*place)
+        for tp, offset in fetch.offsets:
+            group_offset = group_offsets.get((fetch.group, tp)) or _GroupOffset(fetch.group, tp)
             if offset == UNSTABLE:
                 if fetch.final:
                     yield Finding(
                         Anomaly.HANGING_TRANSACTION,
-                        f"everything is over, but the offset of {track.name} is still held back",
+                        f"all producers have ended, but the offset of {group_offset.name} is still pending",
                         (read.event,),
                     )
                 continue
-            wrong = list(_wrong_offset(track, read, offset))
+            wrong = list(_wrong_offset(group_offset, read, offset))
             yield from wrong
             if fetch.final and not wrong:
-                yield from _broken_chain(track, offset, read, seen)
+                yield from _broken_chain(group_offset, offset, read, seen)
 
 
-def _counts(move: Move, seen: Sightings) -> bool:
-    """Whether its transaction is known to have been committed."""
-    transaction = move.transaction
+def _counts(commit: OffsetCommit, seen: Observations) -> bool:
+    """Whether the transaction is known to be committed."""
+    transaction = commit.transaction
     return transaction.outcome is Outcome.COMMITTED or bool(visible_writes(transaction, seen))
 
 
-def _processed_twice(track: _Track, seen: Sightings) -> Iterator[Finding]:
-    counting = [move for move in track.moves if _counts(move, seen)]
-    reached: Move | None = None
-    for move in sorted(counting, key=lambda each: (each.sent.first, each.sent.end)):
-        if reached is not None and move.sent.first < reached.sent.end:
+def _processed_twice(group_offset: _GroupOffset, seen: Observations) -> Iterator[Finding]:
+    counting = [commit for commit in group_offset.offset_commits if _counts(commit, seen)]
+    reached: OffsetCommit | None = None
+    for commit in sorted(counting, key=lambda each: (each.sent.first, each.sent.end)):
+        if reached is not None and commit.sent.first < reached.sent.end:
             yield Finding(
                 Anomaly.OFFSETS_OUT_OF_STEP,
-                f"offset {move.sent.first} of {track.name} was processed twice: by "
-                f"{reached.transaction.name} and by {move.transaction.name}",
-                (reached.asked, *reached.transaction.ends, move.asked, *move.transaction.ends),
+                f"offset {commit.sent.first} of {group_offset.name} was processed twice: by "
+                f"{reached.transaction.name} and by {commit.transaction.name}",
+                (reached.invoked, *reached.transaction.ends, commit.invoked, *commit.transaction.ends),
             )
-        if reached is None or move.sent.end > reached.sent.end:
-            reached = move
+        if reached is None or commit.sent.end > reached.sent.end:
+            reached = commit
 
 
-def _wrong_offset(track: _Track, read: Read, offset: int) -> Iterator[Finding]:
-    """Whether the offset can be what was committed at the time."""
-    furthest = track.furthest_before(read.asked)
+def _wrong_offset(group_offset: _GroupOffset, read: Read, offset: int) -> Iterator[Finding]:
+    """Report an offset that cannot have been committed at that time."""
+    furthest = group_offset.furthest_before(read.invoked)
     if furthest is not None and furthest.sent.end > offset:
         what = f"{furthest.transaction.name} had committed {furthest.sent.end} before"
     elif offset == NO_OFFSET:
         return
-    elif offset not in track.by_end:
-        furthest, what = None, "no transaction ever sent that"
+    elif offset not in group_offset.by_end:
+        furthest, what = None, "no transaction sent this offset"
     else:
-        for move in track.by_end[offset]:
-            asked, outcome = move.transaction.commit_asked, move.transaction.outcome
-            if asked is not None and asked < read.answered and outcome is not Outcome.ABORTED:
+        for commit in group_offset.by_end[offset]:
+            invoked, outcome = commit.transaction.commit_invoked, commit.transaction.outcome
+            if invoked is not None and invoked < read.completed and outcome is not Outcome.ABORTED:
                 return
-        furthest, what = track.by_end[offset][0], "whoever sent that was not committed then"
-    yield _finding(f"the offset of {track.name} is {offset}, but {what}", read, furthest)
+        furthest, what = group_offset.by_end[offset][0], "the transaction that sent it was not committed then"
+    yield _finding(f"the offset of {group_offset.name} is {offset}, but {what}", read, furthest)
 
 
-def _broken_chain(track: _Track, offset: int, read: Read, seen: Sightings) -> Iterator[Finding]:
-    """The final offset: go back from it, transaction by transaction, to where the group began."""
+def _broken_chain(
+    group_offset: _GroupOffset, offset: int, read: Read, seen: Observations
+) -> Iterator[Finding]:
+    """Follow the transactions back from the final offset to the group's first offset."""
     reached = max(offset, 0)
-    for move in track.moves:
-        if move.sent.end > reached and _counts(move, seen):
+    for commit in group_offset.offset_commits:
+        if commit.sent.end > reached and _counts(commit, seen):
             yield _finding(
-                f"the final offset of {track.name} is {offset}, but the output of {move.transaction.name} is "
-                f"there, which ended at {move.sent.end}",
+                f"the final offset of {group_offset.name} is {offset}, but the output of "
+                f"{commit.transaction.name} exists, which ended at {commit.sent.end}",
                 read,
-                move,
+                commit,
             )
-    begin = min((move.sent.first for move in track.moves), default=0)
+    begin = min((commit.sent.first for commit in group_offset.offset_commits), default=0)
     while reached > begin:
         candidates = [
-            move
-            for move in track.by_end.get(reached, [])
-            if move.transaction.outcome is not Outcome.ABORTED and move.sent.first < reached
+            commit
+            for commit in group_offset.by_end.get(reached, [])
+            if commit.transaction.outcome is not Outcome.ABORTED and commit.sent.first < reached
         ]
-        whole = [move for move in candidates if not missing_writes(move.transaction, seen)]
+        whole = [commit for commit in candidates if not missing_writes(commit.transaction, seen)]
         if not whole:
             yield _finding(
-                f"the final offset of {track.name} is {offset}, but nothing is there that became of the "
-                f"records before {reached}",
+                f"the final offset of {group_offset.name} is {offset}, but the output of the records before "
+                f"{reached} is missing",
                 read,
                 candidates[0] if candidates else None,
             )
             return
-        # One that is known to be committed is a better witness than one that may be.
-        best = next((move for move in whole if _counts(move, seen)), whole[0])
+        # Prefer a transaction that is known to be committed.
+        best = next((commit for commit in whole if _counts(commit, seen)), whole[0])
         reached = best.sent.first
 
 
-def _finding(what: str, read: Read, move: Move | None) -> Finding:
-    proof = () if move is None else (move.asked, *move.transaction.ends)
+def _finding(what: str, read: Read, commit: OffsetCommit | None) -> Finding:
+    proof = () if commit is None else (commit.invoked, *commit.transaction.ends)
     return Finding(Anomaly.OFFSETS_OUT_OF_STEP, what, (*proof, read.event))

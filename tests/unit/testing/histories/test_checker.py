@@ -1,4 +1,4 @@
-"""Each anomaly alone, and what looks like one but is allowed."""
+"""Each anomaly alone, and histories that look like one but are allowed."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from collections.abc import Callable
 
 import pytest
 
-from ruslo.testing.histories import Anomaly, Isolation, Kind, Poll, SeenRecord, Span, check
+from ruslo.testing.histories import Anomaly, Isolation, Kind, Poll, ReadRange, SeenRecord, check
 from ruslo.testing.histories.events import UNSTABLE
-from tests.support.txns.histories import SOURCE, A, B, Story
+from tests.support.txns.histories import SOURCE, A, B, HistoryBuilder
 
 
-def found(story: Story) -> set[Anomaly]:
-    return set(check(story.events).anomalies)
+def found(history: HistoryBuilder) -> set[Anomaly]:
+    return set(check(history.events).anomalies)
 
 
-def good() -> Story:
+def good() -> HistoryBuilder:
     """One committed transaction over two partitions, one aborted, both read to the end."""
-    story = Story()
-    story.append("t1", A, "a1")
-    story.append("t1", B, "b1")
-    story.commit("t1")
-    story.append("t2", A, "a2")
-    story.abort("t2")
-    story.poll(A, 0, 4, {0: "a1", 2: "a2"}, committed=False)
-    story.read_to_the_end(A, 4, {0: "a1"})
-    story.read_to_the_end(B, 2, {0: "b1"})
-    return story
+    history = HistoryBuilder()
+    history.append("t1", A, "a1")
+    history.append("t1", B, "b1")
+    history.commit("t1")
+    history.append("t2", A, "a2")
+    history.abort("t2")
+    history.poll(A, 0, 4, {0: "a1", 2: "a2"}, committed=False)
+    history.read_to_the_end(A, 4, {0: "a1"})
+    history.read_to_the_end(B, 2, {0: "b1"})
+    return history
 
 
-def test_a_good_history_has_nothing_to_find() -> None:
+def test_a_good_history_has_no_findings() -> None:
     verdict = check(good().events)
     assert verdict.valid
     assert verdict.transactions == {"committed": 1, "aborted": 1}
@@ -38,7 +38,7 @@ def test_a_good_history_has_nothing_to_find() -> None:
     assert "no anomaly" in str(verdict)
 
 
-def test_the_events_may_come_in_any_order() -> None:
+def test_the_events_may_be_in_any_order() -> None:
     assert check(reversed(good().events)).valid
 
 
@@ -46,76 +46,76 @@ def test_the_events_may_come_in_any_order() -> None:
 
 
 def test_aborted_read() -> None:
-    story = Story()
-    story.append("t", A, "a")
-    story.abort("t")
-    story.poll(A, 0, 1, {0: "a"})
-    (finding,) = check(story.events).findings
+    history = HistoryBuilder()
+    history.append("t", A, "a")
+    history.abort("t")
+    history.poll(A, 0, 1, {0: "a"})
+    (finding,) = check(history.events).findings
     assert finding.anomaly is Anomaly.ABORTED_READ
     assert "a of t was read although it was aborted" in finding.what
     assert [type(event.call).__name__ for event in finding.proof] == ["Append", "End", "Poll"]
 
 
-def test_a_commit_that_failed_for_certain_is_an_abort() -> None:
-    story = Story()
-    story.append("t", A, "a")
-    story.commit("t", Kind.FAIL)
-    story.poll(A, 0, 1, {0: "a"})
-    assert found(story) == {Anomaly.ABORTED_READ}
+def test_a_failed_commit_is_an_abort() -> None:
+    history = HistoryBuilder()
+    history.append("t", A, "a")
+    history.commit("t", Kind.FAIL)
+    history.poll(A, 0, 1, {0: "a"})
+    assert found(history) == {Anomaly.ABORTED_READ}
 
 
-def test_a_commit_nobody_knows_of_may_be_one() -> None:
-    story = Story()
-    story.append("t", A, "a")
-    story.commit("t", Kind.INFO)
-    story.poll(A, 0, 1, {0: "a"})
-    assert found(story) == set()
+def test_a_commit_with_an_unknown_result_may_have_succeeded() -> None:
+    history = HistoryBuilder()
+    history.append("t", A, "a")
+    history.commit("t", Kind.INFO)
+    history.poll(A, 0, 1, {0: "a"})
+    assert found(history) == set()
 
 
-@pytest.mark.parametrize("end", [Story.commit, Story.abort])
-def test_dirty_read(end: Callable[[Story, str], None]) -> None:
-    story = Story()
-    story.append("t", A, "a")
-    story.poll(A, 0, 1, {0: "a"})
-    end(story, "t")
-    assert found(story) == {Anomaly.DIRTY_READ}
+@pytest.mark.parametrize("end", [HistoryBuilder.commit, HistoryBuilder.abort])
+def test_dirty_read(end: Callable[[HistoryBuilder, str], None]) -> None:
+    history = HistoryBuilder()
+    history.append("t", A, "a")
+    history.poll(A, 0, 1, {0: "a"})
+    end(history, "t")
+    assert found(history) == {Anomaly.DIRTY_READ}
 
 
-def test_a_transaction_that_nobody_ended_must_not_be_seen() -> None:
-    story = Story()
-    story.append("t", A, "a", kind=Kind.INVOKE)
-    story.poll(A, 0, 1, {0: "a"})
-    assert found(story) == {Anomaly.DIRTY_READ}
+def test_a_transaction_that_was_not_ended_must_not_be_read() -> None:
+    history = HistoryBuilder()
+    history.append("t", A, "a", kind=Kind.INVOKE)
+    history.poll(A, 0, 1, {0: "a"})
+    assert found(history) == {Anomaly.DIRTY_READ}
 
 
-def test_readers_of_uncommitted_data_see_everything() -> None:
-    story = Story()
-    story.append("t", A, "a")
-    story.poll(A, 0, 1, {0: "a"}, committed=False)
-    story.abort("t")
-    story.poll(A, 0, 1, {0: "a"}, committed=False)
-    assert found(story) == set()
+def test_read_uncommitted_consumers_read_all_records() -> None:
+    history = HistoryBuilder()
+    history.append("t", A, "a")
+    history.poll(A, 0, 1, {0: "a"}, committed=False)
+    history.abort("t")
+    history.poll(A, 0, 1, {0: "a"}, committed=False)
+    assert found(history) == set()
 
 
-def test_a_read_that_overlaps_the_commit_may_see_it() -> None:
-    story = Story()
-    story.append("t", A, "a")
-    story.event("r", Kind.INVOKE, Poll(Isolation.READ_COMMITTED))
-    story.commit("t")
-    seen = Span(A, 0, 1, (SeenRecord(0, "key of a", "a"),))
-    story.event("r", Kind.OK, Poll(Isolation.READ_COMMITTED, (seen,)))
-    assert found(story) == set()
+def test_a_read_concurrent_with_the_commit_may_return_its_records() -> None:
+    history = HistoryBuilder()
+    history.append("t", A, "a")
+    history.event("r", Kind.INVOKE, Poll(Isolation.READ_COMMITTED))
+    history.commit("t")
+    seen = ReadRange(A, 0, 1, (SeenRecord(0, "key of a", "a"),))
+    history.event("r", Kind.OK, Poll(Isolation.READ_COMMITTED, (seen,)))
+    assert found(history) == set()
 
 
 # -- all or nothing ------------------------------------------------------------------------------------------
 
 
 def test_lost_write() -> None:
-    story = Story()
-    story.append("t", A, "a")
-    story.commit("t")
-    story.read_to_the_end(A, 2, {})
-    (finding,) = check(story.events).findings
+    history = HistoryBuilder()
+    history.append("t", A, "a")
+    history.commit("t")
+    history.read_to_the_end(A, 2, {})
+    (finding,) = check(history.events).findings
     assert finding.anomaly is Anomaly.LOST_WRITE
     assert "a in orders-0" in finding.what
 
@@ -128,298 +128,298 @@ def test_lost_write() -> None:
     ],
 )
 def test_torn_transaction(kind: Kind, anomalies: set[Anomaly]) -> None:
-    story = Story()
-    story.append("t", A, "a")
-    story.append("t", B, "b")
-    story.commit("t", kind)
-    story.read_to_the_end(A, 2, {0: "a"})
-    story.read_to_the_end(B, 2, {})
-    assert found(story) == anomalies
+    history = HistoryBuilder()
+    history.append("t", A, "a")
+    history.append("t", B, "b")
+    history.commit("t", kind)
+    history.read_to_the_end(A, 2, {0: "a"})
+    history.read_to_the_end(B, 2, {})
+    assert found(history) == anomalies
 
 
-def test_partitions_need_not_show_a_transaction_at_the_same_moment() -> None:
-    story = Story()
-    story.append("t", A, "a")
-    story.append("t", B, "b")
-    story.commit("t")
-    story.poll(A, 0, 2, {0: "a"})
-    story.poll(B, 0, 0, {})
-    assert found(story) == set()
-    story.read_to_the_end(B, 2, {0: "b"})
-    assert found(story) == set()
+def test_partitions_need_not_become_visible_at_the_same_time() -> None:
+    history = HistoryBuilder()
+    history.append("t", A, "a")
+    history.append("t", B, "b")
+    history.commit("t")
+    history.poll(A, 0, 2, {0: "a"})
+    history.poll(B, 0, 0, {})
+    assert found(history) == set()
+    history.read_to_the_end(B, 2, {0: "b"})
+    assert found(history) == set()
 
 
-def test_nothing_is_lost_as_long_as_somebody_may_still_find_it() -> None:
-    story = Story()
-    story.append("t", A, "a", "a2")
-    story.commit("t")
-    story.list_end(A, 3, final=True)
-    story.poll(A, 1, 3, {1: "a2"})
-    verdict = check(story.events)
+def test_nothing_is_lost_in_a_partition_that_was_not_read_completely() -> None:
+    history = HistoryBuilder()
+    history.append("t", A, "a", "a2")
+    history.commit("t")
+    history.list_end(A, 3, final=True)
+    history.poll(A, 1, 3, {1: "a2"})
+    verdict = check(history.events)
     assert verdict.valid
     assert verdict.unproven == {A}
     assert "orders-0" in str(verdict)
 
 
-def test_an_unknown_transaction_may_be_gone_as_a_whole() -> None:
-    story = Story()
-    story.append("t", A, "a")
-    story.append("t", B, "b")
-    story.commit("t", Kind.INFO)
-    story.read_to_the_end(A, 2, {})
-    story.read_to_the_end(B, 2, {})
-    assert found(story) == set()
+def test_all_of_an_unknown_transaction_may_be_missing() -> None:
+    history = HistoryBuilder()
+    history.append("t", A, "a")
+    history.append("t", B, "b")
+    history.commit("t", Kind.INFO)
+    history.read_to_the_end(A, 2, {})
+    history.read_to_the_end(B, 2, {})
+    assert found(history) == set()
 
 
-def test_a_refused_append_is_not_missed() -> None:
-    story = Story()
-    story.append("t", A, "a")
-    story.append("t", A, "refused", kind=Kind.FAIL)
-    story.commit("t")
-    story.read_to_the_end(A, 2, {0: "a"})
-    assert found(story) == set()
+def test_a_rejected_append_is_not_lost() -> None:
+    history = HistoryBuilder()
+    history.append("t", A, "a")
+    history.append("t", A, "refused", kind=Kind.FAIL)
+    history.commit("t")
+    history.read_to_the_end(A, 2, {0: "a"})
+    assert found(history) == set()
 
 
 # -- the log -------------------------------------------------------------------------------------------------
 
 
 def test_duplicate() -> None:
-    story = Story()
-    story.append("t", A, "a")
-    story.commit("t")
-    story.poll(A, 0, 2, {0: "a", 1: "a"})
-    assert found(story) == {Anomaly.DUPLICATE}
+    history = HistoryBuilder()
+    history.append("t", A, "a")
+    history.commit("t")
+    history.poll(A, 0, 2, {0: "a", 1: "a"})
+    assert found(history) == {Anomaly.DUPLICATE}
 
 
-def test_a_duplicate_that_only_readers_of_uncommitted_data_see() -> None:
-    story = Story()
-    story.append("t", A, "a")
-    story.abort("t")
-    story.poll(A, 0, 1, {0: "a"}, committed=False)
-    story.poll(A, 1, 2, {1: "a"}, committed=False)
-    assert found(story) == {Anomaly.DUPLICATE}
+def test_a_duplicate_that_only_read_uncommitted_consumers_read() -> None:
+    history = HistoryBuilder()
+    history.append("t", A, "a")
+    history.abort("t")
+    history.poll(A, 0, 1, {0: "a"}, committed=False)
+    history.poll(A, 1, 2, {1: "a"}, committed=False)
+    assert found(history) == {Anomaly.DUPLICATE}
 
 
 def test_reordered() -> None:
-    story = Story()
-    story.append("t1", A, "a1")
-    story.commit("t1")
-    story.append("t2", A, "a2")
-    story.commit("t2")
-    story.poll(A, 0, 4, {0: "a2", 2: "a1"})
-    assert found(story) == {Anomaly.REORDERED}
+    history = HistoryBuilder()
+    history.append("t1", A, "a1")
+    history.commit("t1")
+    history.append("t2", A, "a2")
+    history.commit("t2")
+    history.poll(A, 0, 4, {0: "a2", 2: "a1"})
+    assert found(history) == {Anomaly.REORDERED}
 
 
-def test_producers_have_no_order_among_each_other_and_partitions_neither() -> None:
+def test_writes_of_different_producers_are_not_ordered() -> None:
     """Write cycles: t1 before t2 in one partition and after it in another. Kafka does not isolate writers."""
-    story = Story()
+    history = HistoryBuilder()
     for transaction, process in (("t1", "p"), ("t2", "q")):
-        story.append(transaction, A, f"a {transaction}", by=process)
-        story.append(transaction, B, f"b {transaction}", by=process)
-    story.commit("t1", by="p")
-    story.commit("t2", by="q")
-    story.read_to_the_end(A, 4, {0: "a t1", 1: "a t2"})
-    story.read_to_the_end(B, 4, {0: "b t2", 1: "b t1"})
-    assert found(story) == set()
+        history.append(transaction, A, f"a {transaction}", by=process)
+        history.append(transaction, B, f"b {transaction}", by=process)
+    history.commit("t1", by="p")
+    history.commit("t2", by="q")
+    history.read_to_the_end(A, 4, {0: "a t1", 1: "a t2"})
+    history.read_to_the_end(B, 4, {0: "b t2", 1: "b t1"})
+    assert found(history) == set()
 
 
 @pytest.mark.parametrize("elements", [{0: "never written"}, {0: "of another partition"}, {0: "refused"}])
 def test_phantom(elements: dict[int, str]) -> None:
-    story = Story()
-    story.append("t", B, "of another partition")
-    story.append("t", A, "refused", kind=Kind.FAIL)
-    story.commit("t")
-    story.poll(A, 0, 1, elements)
-    assert found(story) == {Anomaly.PHANTOM}
+    history = HistoryBuilder()
+    history.append("t", B, "of another partition")
+    history.append("t", A, "refused", kind=Kind.FAIL)
+    history.commit("t")
+    history.poll(A, 0, 1, elements)
+    assert found(history) == {Anomaly.PHANTOM}
 
 
-def test_a_record_that_vanishes() -> None:
-    story = Story()
-    story.append("t", A, "a")
-    story.commit("t")
-    story.poll(A, 0, 2, {0: "a"})
-    story.poll(A, 0, 2, {}, by="another reader")
-    (finding,) = check(story.events).findings
+def test_a_record_that_disappears() -> None:
+    history = HistoryBuilder()
+    history.append("t", A, "a")
+    history.commit("t")
+    history.poll(A, 0, 2, {0: "a"})
+    history.poll(A, 0, 2, {}, by="another reader")
+    (finding,) = check(history.events).findings
     assert finding.anomaly is Anomaly.INCONSISTENT_READ
-    assert "seen before" in finding.what
+    assert "read before" in finding.what
 
 
-def test_a_record_that_appears_behind_a_reader() -> None:
-    story = Story()
-    story.append("t", A, "a")
-    story.commit("t")
-    story.poll(A, 0, 2, {}, by="too early")
-    story.poll(A, 0, 2, {0: "a"})
-    (finding,) = check(story.events).findings
+def test_a_record_that_appears_below_a_position() -> None:
+    history = HistoryBuilder()
+    history.append("t", A, "a")
+    history.commit("t")
+    history.poll(A, 0, 2, {}, by="too early")
+    history.poll(A, 0, 2, {0: "a"})
+    (finding,) = check(history.events).findings
     assert finding.anomaly is Anomaly.INCONSISTENT_READ
-    assert "seen after" in finding.what
+    assert "read after" in finding.what
 
 
-def test_readers_of_uncommitted_data_see_what_the_others_see() -> None:
-    story = Story()
-    story.append("t", A, "a")
-    story.commit("t")
-    story.poll(A, 0, 2, {0: "a"})
-    story.poll(A, 0, 2, {}, committed=False)
-    assert found(story) == {Anomaly.INCONSISTENT_READ}
+def test_read_uncommitted_consumers_must_read_committed_records() -> None:
+    history = HistoryBuilder()
+    history.append("t", A, "a")
+    history.commit("t")
+    history.poll(A, 0, 2, {0: "a"})
+    history.poll(A, 0, 2, {}, committed=False)
+    assert found(history) == {Anomaly.INCONSISTENT_READ}
 
 
 def test_an_offset_with_two_contents() -> None:
-    story = Story()
-    story.append("t", A, "a", "b")
-    story.commit("t")
-    story.poll(A, 0, 1, {0: "a"})
-    story.poll(A, 0, 1, {0: "b"})
-    assert found(story) == {Anomaly.INCONSISTENT_READ}
+    history = HistoryBuilder()
+    history.append("t", A, "a", "b")
+    history.commit("t")
+    history.poll(A, 0, 1, {0: "a"})
+    history.poll(A, 0, 1, {0: "b"})
+    assert found(history) == {Anomaly.INCONSISTENT_READ}
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_an_end_that_goes_back(committed: bool) -> None:
-    story = Story()
+def test_an_end_that_decreases(committed: bool) -> None:
+    history = HistoryBuilder()
     for end in (3, 5, 4):
-        story.list_end(A, end, committed=committed)
-    (finding,) = check(story.events).findings
+        history.list_end(A, end, committed=committed)
+    (finding,) = check(history.events).findings
     assert finding.anomaly is Anomaly.END_WENT_BACK
     assert "from 5 to 4" in finding.what
 
 
-def test_a_leader_that_was_followed_by_another_may_tell_an_old_end() -> None:
-    story = Story()
-    story.list_end(A, 5, leader_epoch=2)
-    story.list_end(A, 4, leader_epoch=1)
-    assert found(story) == set()
+def test_a_replaced_leader_may_return_an_old_end() -> None:
+    history = HistoryBuilder()
+    history.list_end(A, 5, leader_epoch=2)
+    history.list_end(A, 4, leader_epoch=1)
+    assert found(history) == set()
 
 
 @pytest.mark.parametrize("epoch", [2, 3])
-def test_neither_a_leader_nor_its_successor_may(epoch: int) -> None:
-    story = Story()
-    story.list_end(A, 5, leader_epoch=2)
-    story.list_end(A, 4, leader_epoch=1)
-    story.list_end(A, 4, leader_epoch=epoch)
-    (finding,) = check(story.events).findings
+def test_the_current_leader_must_not_return_an_old_end(epoch: int) -> None:
+    history = HistoryBuilder()
+    history.list_end(A, 5, leader_epoch=2)
+    history.list_end(A, 4, leader_epoch=1)
+    history.list_end(A, 4, leader_epoch=epoch)
+    (finding,) = check(history.events).findings
     assert finding.anomaly is Anomaly.END_WENT_BACK
     assert f"orders-0: 4 (leader epoch {epoch})" in str(finding)
 
 
-def test_ends_of_one_partition_say_nothing_of_another() -> None:
-    story = Story()
-    story.list_end(A, 5, committed=False)
-    story.list_end(A, 3, committed=True)
-    story.list_end(B, 2, committed=False)
-    assert found(story) == set()
+def test_ends_are_compared_per_partition_and_isolation_level() -> None:
+    history = HistoryBuilder()
+    history.list_end(A, 5, committed=False)
+    history.list_end(A, 3, committed=True)
+    history.list_end(B, 2, committed=False)
+    assert found(history) == set()
 
 
 def test_hanging_transaction() -> None:
-    story = Story()
-    story.append("t", A, "a")
-    story.abort("t", Kind.INFO)
-    story.list_end(A, 0, final=True)
-    story.list_end(A, 1, committed=False, final=True)
-    assert found(story) == {Anomaly.HANGING_TRANSACTION}
+    history = HistoryBuilder()
+    history.append("t", A, "a")
+    history.abort("t", Kind.INFO)
+    history.list_end(A, 0, final=True)
+    history.list_end(A, 1, committed=False, final=True)
+    assert found(history) == {Anomaly.HANGING_TRANSACTION}
 
 
-def test_offsets_that_are_held_back_for_ever() -> None:
-    story = Story()
-    story.fetch_offset(UNSTABLE)
-    assert found(story) == set()
-    story.fetch_offset(UNSTABLE, final=True)
-    assert found(story) == {Anomaly.HANGING_TRANSACTION}
+def test_an_offset_that_stays_pending() -> None:
+    history = HistoryBuilder()
+    history.fetch_offset(UNSTABLE)
+    assert found(history) == set()
+    history.fetch_offset(UNSTABLE, final=True)
+    assert found(history) == {Anomaly.HANGING_TRANSACTION}
 
 
 # -- offsets in transactions ---------------------------------------------------------------------------------
 
 
-def copied(story: Story, transaction: str, first: int, end: int, *, offset: int) -> None:
+def copied(history: HistoryBuilder, transaction: str, first: int, end: int, *, offset: int) -> None:
     """Consume, transform, produce: the output of [first, end), read at ``offset``."""
-    story.append(transaction, A, f"out {transaction}")
-    story.offsets(transaction, first, end)
-    story.commit(transaction)
-    story.poll(A, offset, offset + 2, {offset: f"out {transaction}"})
+    history.append(transaction, A, f"out {transaction}")
+    history.offsets(transaction, first, end)
+    history.commit(transaction)
+    history.poll(A, offset, offset + 2, {offset: f"out {transaction}"})
 
 
-def two_copies() -> Story:
-    story = Story()
-    story.fetch_offset(-1)
-    copied(story, "t1", 0, 3, offset=0)
-    story.fetch_offset(3)
-    copied(story, "t2", 3, 8, offset=2)
-    return story
+def two_copies() -> HistoryBuilder:
+    history = HistoryBuilder()
+    history.fetch_offset(-1)
+    copied(history, "t1", 0, 3, offset=0)
+    history.fetch_offset(3)
+    copied(history, "t2", 3, 8, offset=2)
+    return history
 
 
-def test_offsets_in_step() -> None:
-    story = two_copies()
-    story.fetch_offset(8, final=True)
-    assert found(story) == set()
+def test_offsets_that_match_the_outputs() -> None:
+    history = two_copies()
+    history.fetch_offset(8, final=True)
+    assert found(history) == set()
 
 
 @pytest.mark.parametrize(
     ("offset", "why"),
-    [(3, "t2 had committed 8 before"), (-1, "t2 had committed 8"), (9, "no transaction ever sent that")],
+    [(3, "t2 had committed 8 before"), (-1, "t2 had committed 8"), (9, "no transaction sent this offset")],
 )
-def test_an_offset_that_nobody_committed_or_that_went_back(offset: int, why: str) -> None:
-    story = two_copies()
-    story.fetch_offset(offset)
-    (finding,) = check(story.events).findings
+def test_an_offset_that_was_not_committed_or_decreased(offset: int, why: str) -> None:
+    history = two_copies()
+    history.fetch_offset(offset)
+    (finding,) = check(history.events).findings
     assert finding.anomaly is Anomaly.OFFSETS_OUT_OF_STEP
     assert why in finding.what
 
 
 def test_offsets_of_an_aborted_transaction() -> None:
-    story = two_copies()
-    story.offsets("t3", 8, 9)
-    story.abort("t3")
-    story.fetch_offset(9)
-    assert found(story) == {Anomaly.OFFSETS_OUT_OF_STEP}
+    history = two_copies()
+    history.offsets("t3", 8, 9)
+    history.abort("t3")
+    history.fetch_offset(9)
+    assert found(history) == {Anomaly.OFFSETS_OUT_OF_STEP}
 
 
 def test_offsets_of_a_transaction_that_is_still_open() -> None:
-    story = two_copies()
-    story.offsets("t3", 8, 9)
-    story.fetch_offset(9)
-    story.commit("t3")
-    assert found(story) == {Anomaly.OFFSETS_OUT_OF_STEP}
+    history = two_copies()
+    history.offsets("t3", 8, 9)
+    history.fetch_offset(9)
+    history.commit("t3")
+    assert found(history) == {Anomaly.OFFSETS_OUT_OF_STEP}
 
 
-def test_a_stretch_that_was_processed_twice() -> None:
-    story = two_copies()
-    copied(story, "t3", 3, 8, offset=4)
-    (finding,) = check(story.events).findings
+def test_offsets_that_were_processed_twice() -> None:
+    history = two_copies()
+    copied(history, "t3", 3, 8, offset=4)
+    (finding,) = check(history.events).findings
     assert finding.anomaly is Anomaly.OFFSETS_OUT_OF_STEP
     assert "offset 3 of source-0 for g was processed twice: by t2 and by t3" in finding.what
 
 
 def test_outputs_without_their_offsets() -> None:
-    story = two_copies()
-    story.append("t3", A, "out t3")
-    story.offsets("t3", 8, 9)
-    story.commit("t3", Kind.INFO)
-    story.poll(A, 4, 6, {4: "out t3"})
-    story.fetch_offset(8, final=True)
-    assert found(story) == {Anomaly.OFFSETS_OUT_OF_STEP}
+    history = two_copies()
+    history.append("t3", A, "out t3")
+    history.offsets("t3", 8, 9)
+    history.commit("t3", Kind.INFO)
+    history.poll(A, 4, 6, {4: "out t3"})
+    history.fetch_offset(8, final=True)
+    assert found(history) == {Anomaly.OFFSETS_OUT_OF_STEP}
 
 
 def test_offsets_without_their_outputs() -> None:
-    story = two_copies()
-    story.append("t3", B, "out t3")
-    story.offsets("t3", 8, 9)
-    story.commit("t3", Kind.INFO)
-    story.read_to_the_end(B, 2, {})
-    story.fetch_offset(9, final=True)
-    assert found(story) == {Anomaly.OFFSETS_OUT_OF_STEP}
+    history = two_copies()
+    history.append("t3", B, "out t3")
+    history.offsets("t3", 8, 9)
+    history.commit("t3", Kind.INFO)
+    history.read_to_the_end(B, 2, {})
+    history.fetch_offset(9, final=True)
+    assert found(history) == {Anomaly.OFFSETS_OUT_OF_STEP}
 
 
-def test_a_gap_in_what_was_processed() -> None:
-    story = two_copies()
-    story.offsets("t3", 9, 12)
-    story.commit("t3")
-    story.fetch_offset(12, final=True)
-    (finding,) = check(story.events).findings
+def test_a_gap_in_the_processed_offsets() -> None:
+    history = two_copies()
+    history.offsets("t3", 9, 12)
+    history.commit("t3")
+    history.fetch_offset(12, final=True)
+    (finding,) = check(history.events).findings
     assert finding.anomaly is Anomaly.OFFSETS_OUT_OF_STEP
-    assert "became of the records before 9" in finding.what
+    assert "the output of the records before 9 is missing" in finding.what
 
 
-def test_offsets_of_a_group_that_no_transaction_moves() -> None:
-    story = Story()
-    story.fetch_offset(-1, final=True)
-    assert found(story) == set()
-    assert SOURCE not in check(story.events).unproven
+def test_a_group_without_transactions() -> None:
+    history = HistoryBuilder()
+    history.fetch_offset(-1, final=True)
+    assert found(history) == set()
+    assert SOURCE not in check(history.events).unproven

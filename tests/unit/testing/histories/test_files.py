@@ -1,4 +1,4 @@
-"""What a process writes down survives it and is read back."""
+"""Recorded events survive the process and are read back."""
 
 from __future__ import annotations
 
@@ -6,35 +6,48 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.testing.histories import End, Kind, MalformedHistory, Recorder, check, load, save
-from tests.support.txns.histories import A, Story
+from ruslo.testing.histories import (
+    Append,
+    End,
+    Isolation,
+    Kind,
+    MalformedHistory,
+    Poll,
+    ReadRange,
+    Recorder,
+    SeenRecord,
+    check,
+    load,
+    save,
+)
+from tests.support.txns.histories import A, HistoryBuilder
 
 
-def story() -> Story:
-    story = Story()
-    story.append("t", A, "a", "ä")
-    story.offsets("t", 0, 3)
-    story.commit("t")
-    story.poll(A, 0, 3, {0: "a", 1: "ä"})
-    story.list_end(A, 3, final=True)
-    story.fetch_offset(3, final=True)
-    return story
+def history() -> HistoryBuilder:
+    history = HistoryBuilder()
+    history.append("t", A, "a", "ä")
+    history.offsets("t", 0, 3)
+    history.commit("t")
+    history.poll(A, 0, 3, {0: "a", 1: "ä"})
+    history.list_end(A, 3, final=True)
+    history.fetch_offset(3, final=True)
+    return history
 
 
-def test_a_history_comes_back_as_it_was_saved(tmp_path: Path) -> None:
-    events = story().events
+def test_a_saved_history_is_loaded(tmp_path: Path) -> None:
+    events = history().events
     save(tmp_path / "history.jsonl", events)
     assert list(load(tmp_path / "history.jsonl")) == events
 
 
 def test_the_files_of_a_folder_are_one_history(tmp_path: Path) -> None:
-    events = story().events
+    events = history().events
     for process in ("p", "r"):
         save(tmp_path / f"{process}.jsonl", [event for event in events if event.process == process])
     assert sorted(load(tmp_path), key=lambda event: event.time_ns) == events
 
 
-def test_what_a_process_was_about_to_do_is_there_before_it_does_it(tmp_path: Path) -> None:
+def test_an_invocation_is_recorded_before_the_call(tmp_path: Path) -> None:
     with Recorder(tmp_path, "p") as recorder:
         recorder.invoke(End("t", True))
         (invoked,) = load(tmp_path)
@@ -46,14 +59,27 @@ def test_what_a_process_was_about_to_do_is_there_before_it_does_it(tmp_path: Pat
     assert check(load(tmp_path)).transactions == {"unknown": 1}
 
 
-def test_a_line_cut_by_a_crash_is_left_out(tmp_path: Path) -> None:
-    save(tmp_path / "p.jsonl", story().events)
+def test_a_truncated_last_line_is_ignored(tmp_path: Path) -> None:
+    save(tmp_path / "p.jsonl", history().events)
     whole = (tmp_path / "p.jsonl").read_bytes()
     (tmp_path / "p.jsonl").write_bytes(whole[:-10])
-    assert list(load(tmp_path)) == story().events[:-1]
+    assert list(load(tmp_path)) == history().events[:-1]
 
 
-def test_what_is_no_event_is_named(tmp_path: Path) -> None:
+def test_an_invalid_event_is_reported_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "p.jsonl").write_bytes(b'{"time_ns": 1}\n')
     with pytest.raises(MalformedHistory, match=r"p\.jsonl, line 1: .*process"):
         list(load(tmp_path))
+
+
+def test_the_json_fields_of_an_event(tmp_path: Path) -> None:
+    """Clients in other languages write them."""
+    (tmp_path / "p.jsonl").write_text(
+        '{"time_ns": 1, "process": "p", "kind": "invoke", "call": {"type": "append", "transaction": "t", '
+        '"place": ["orders", 0], "key": "k", "element": "e"}}\n'
+        '{"time_ns": 2, "process": "r", "kind": "ok", "call": {"type": "poll", '
+        '"isolation": "read_committed", "spans": [[["orders", 0], 0, 1, [[0, "k", "e"]]]]}}\n'
+    )
+    append, poll = load(tmp_path)
+    assert append.call == Append("t", A, "k", "e")
+    assert poll.call == Poll(Isolation.READ_COMMITTED, (ReadRange(A, 0, 1, (SeenRecord(0, "k", "e"),)),))

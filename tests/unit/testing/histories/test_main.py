@@ -9,15 +9,15 @@ from click.testing import CliRunner
 from ruslo.testing import EmbeddedBroker
 from ruslo.testing.histories import save
 from ruslo.testing.histories.__main__ import histories
-from tests.support.txns.histories import A, Story
+from tests.support.txns.histories import A, HistoryBuilder
 
 
-def good() -> Story:
-    story = Story()
-    story.append("t", A, "a")
-    story.commit("t")
-    story.read_to_the_end(A, 2, {0: "a"})
-    return story
+def good() -> HistoryBuilder:
+    history = HistoryBuilder()
+    history.append("t", A, "a")
+    history.commit("t")
+    history.read_to_the_end(A, 2, {0: "a"})
+    return history
 
 
 def test_a_good_history(tmp_path: Path) -> None:
@@ -28,25 +28,25 @@ def test_a_good_history(tmp_path: Path) -> None:
 
 
 def test_a_bad_history(tmp_path: Path) -> None:
-    story = good()
-    story.poll(A, 0, 2, {})
-    save(tmp_path / "history.jsonl", story.events)
+    history = good()
+    history.poll(A, 0, 2, {})
+    save(tmp_path / "history.jsonl", history.events)
     result = CliRunner().invoke(histories, ["check", str(tmp_path / "history.jsonl")])
     assert result.exit_code == 1
     assert "inconsistent-read: " in result.output
 
 
-def test_a_history_that_proves_nothing(tmp_path: Path) -> None:
-    story = Story()
-    story.append("t", A, "a")
-    story.commit("t")
-    save(tmp_path / "history.jsonl", story.events)
+def test_a_history_without_final_reads(tmp_path: Path) -> None:
+    history = HistoryBuilder()
+    history.append("t", A, "a")
+    history.commit("t")
+    save(tmp_path / "history.jsonl", history.events)
     result = CliRunner().invoke(histories, ["check", str(tmp_path)])
     assert result.exit_code == 1
     assert "not read to the end" in result.output
 
 
-def test_what_is_no_history(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_history(tmp_path: Path) -> None:
     (tmp_path / "history.jsonl").write_text("something else\n")
     result = CliRunner().invoke(histories, ["check", str(tmp_path)])
     assert result.exit_code == 2
@@ -54,7 +54,7 @@ def test_what_is_no_history(tmp_path: Path) -> None:
     assert "history.jsonl, line 1" in result.output
 
 
-def test_a_broker_is_put_to_the_test(tmp_path: Path) -> None:
+def test_a_broker_passes_the_workload(tmp_path: Path) -> None:
     with EmbeddedBroker() as broker:
         arguments = ["--bootstrap-server", broker.bootstrap, "--seconds", "2", "--writers", "2"]
         result = CliRunner().invoke(histories, ["run", *arguments, str(tmp_path / "history")])

@@ -1,4 +1,1 @@
-"""Writers and readers over librdkafka that leave a history behind, for any system that speaks Kafka.
-
-Begin with ``crew.Crew``.
-"""
+"""Producers and consumers over librdkafka that record a history; begin with ``workload.Workload``."""

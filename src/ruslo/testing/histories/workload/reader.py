@@ -1,7 +1,7 @@
-"""A consumer of one isolation level in a process of its own: ``python -m …workload.reader``.
+"""A consumer of one isolation level in its own process: ``python -m …workload.reader``.
 
-Its arguments are the settings, the isolation level, and its name. Now and then it begins anew, under another
-name, so that old stretches are read again and compared.
+Its arguments are the settings, the isolation level, and its name. It restarts from the beginning every few
+seconds, under another name, so that records are read several times and compared.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 
 from ruslo.model.topics import TopicPartition
-from ruslo.testing.histories.events import Isolation, Kind, ListEnds, Poll, SeenRecord, Span
+from ruslo.testing.histories.events import Isolation, Kind, ListEnds, Poll, ReadRange, SeenRecord
 from ruslo.testing.histories.files import Recorder
 from ruslo.testing.histories.workload.settings import WorkloadSettings
-from ruslo.testing.histories.workload.stopping import stops_on_sigterm
+from ruslo.testing.histories.workload.stop_signal import stop_event
 
-CALL_S = 5.0
-LIFE_S = 8.0
-LOOK_S = 0.5
-"""Between two questions for the ends of partitions."""
-PAUSE_S = 0.1
+CALL_TIMEOUT_S = 5.0
+RESTART_INTERVAL_S = 8.0
+LIST_ENDS_INTERVAL_S = 0.5
+RETRY_BACKOFF_S = 0.1
 LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 ISOLATION_LEVELS = {
     Isolation.READ_COMMITTED: IsolationLevel.READ_COMMITTED,
@@ -35,17 +34,17 @@ ISOLATION_LEVELS = {
 
 
 class HistoryReader:
-    """Reads all partitions from the beginning and writes down what it saw."""
+    """Reads all partitions from the beginning and records what it read."""
 
     def __init__(self, settings: WorkloadSettings, isolation: Isolation, recorder: Recorder) -> None:
         self._recorder = recorder
         self._isolation = isolation
-        self._places = settings.places
+        self._topic_partitions = settings.topic_partitions
         self.positions: defaultdict[TopicPartition, int] = defaultdict(int)
         self.at_end: set[TopicPartition] = set()
-        """Partitions whose end has been seen."""
+        """Partitions that were read to their end."""
         self._admin = AdminClient(settings.client())
-        """It tells the leader epoch of an end; a consumer does not."""
+        """Used to list ends: unlike a consumer, it returns leader epochs."""
         self._consumer = Consumer(
             {
                 **settings.client(),
@@ -57,11 +56,11 @@ class HistoryReader:
             }
         )
         self._consumer.assign(
-            [ClientPartition(place.topic, place.partition, OFFSET_BEGINNING) for place in settings.places]
+            [ClientPartition(tp.topic, tp.partition, OFFSET_BEGINNING) for tp in settings.topic_partitions]
         )
 
     def poll(self, *, final_ends: dict[TopicPartition, int] | None = None) -> None:
-        """``final_ends``: a partition whose end is reached has been read at least up to here."""
+        """``final_ends``: a partition that is read to its end has been read at least up to this offset."""
         self._recorder.invoke(Poll(self._isolation))
         records: defaultdict[TopicPartition, list[SeenRecord]] = defaultdict(list)
         ended: set[TopicPartition] = set()
@@ -69,69 +68,69 @@ class HistoryReader:
             topic, partition = message.topic(), message.partition()
             if topic is None or partition is None:
                 continue
-            place = TopicPartition(topic, partition)
+            tp = TopicPartition(topic, partition)
             error = message.error()
             if error is None:
-                records[place].append(_seen(message))
+                records[tp].append(_seen(message))
             elif error.code() == KafkaError._PARTITION_EOF:
-                ended.add(place)
-        spans = [self._span(place, seen, place in ended, final_ends or {}) for place, seen in records.items()]
-        spans += [self._span(place, [], True, final_ends or {}) for place in ended - records.keys()]
+                ended.add(tp)
+        ranges = [self._read_range(tp, seen, tp in ended, final_ends or {}) for tp, seen in records.items()]
+        ranges += [self._read_range(tp, [], True, final_ends or {}) for tp in ended - records.keys()]
         self.at_end |= ended
-        self._recorder.complete(Kind.OK, Poll(self._isolation, tuple(spans)))
+        self._recorder.complete(Kind.OK, Poll(self._isolation, tuple(ranges)))
 
     def list_ends(self, *, final: bool = False) -> dict[TopicPartition, int] | None:
-        """Where partitions end for this isolation level; None: nobody answered."""
+        """The end offsets for this isolation level; None if the brokers did not respond."""
         self._recorder.invoke(ListEnds(self._isolation, final))
         try:
-            told = self._ask_for_ends()
+            listed = self._list_offsets()
         except KafkaException as error:
             self._recorder.complete(Kind.FAIL, ListEnds(self._isolation, final), str(error))
             return None
-        ends = {place: each.offset for place, each in told.items()}
+        ends = {tp: each.offset for tp, each in listed.items()}
         epochs = tuple(
-            (place, each.leader_epoch) for place, each in told.items() if each.leader_epoch is not None
+            (tp, each.leader_epoch) for tp, each in listed.items() if each.leader_epoch is not None
         )
         self._recorder.complete(Kind.OK, ListEnds(self._isolation, final, tuple(ends.items()), epochs))
         return ends
 
-    def _ask_for_ends(self) -> dict[TopicPartition, ListOffsetsResultInfo]:
-        """Again and again, while brokers come and go; raises KafkaException when the time is over."""
-        deadline = time.monotonic() + CALL_S
+    def _list_offsets(self) -> dict[TopicPartition, ListOffsetsResultInfo]:
+        """Retries while brokers restart; raises KafkaException after the timeout."""
+        deadline = time.monotonic() + CALL_TIMEOUT_S
         while True:
-            told = self._admin.list_offsets(
-                {ClientPartition(*place): LATEST for place in self._places},
+            futures = self._admin.list_offsets(
+                {ClientPartition(*tp): LATEST for tp in self._topic_partitions},
                 isolation_level=ISOLATION_LEVELS[self._isolation],
-                request_timeout=CALL_S,
+                request_timeout=CALL_TIMEOUT_S,
             )
             try:
-                ends = {TopicPartition(at.topic, at.partition): each.result() for at, each in told.items()}
-                # That a new leader does not know its end yet comes as a logical offset, not as an error.
+                ends = {TopicPartition(at.topic, at.partition): each.result() for at, each in futures.items()}
+                # A new leader that does not know its end yet returns a logical offset, not an error.
                 if all(each.offset >= 0 for each in ends.values()):
                     return ends
                 raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
             except KafkaException:
                 if time.monotonic() > deadline:
                     raise
-            time.sleep(PAUSE_S)
+            time.sleep(RETRY_BACKOFF_S)
 
     def close(self) -> None:
         self._consumer.close()
 
-    def _span(
+    def _read_range(
         self,
-        place: TopicPartition,
+        tp: TopicPartition,
         records: list[SeenRecord],
         ended: bool,
         final_ends: dict[TopicPartition, int],
-    ) -> Span:
-        start = self.positions[place]
+    ) -> ReadRange:
+        start = self.positions[tp]
         end = records[-1].offset + 1 if records else start
         if ended:
-            # The last records may be markers, which no consumer is told of.
-            end = max(end, final_ends.get(place, 0))
-        self.positions[place] = end
-        return Span(place, start, end, tuple(records))
+            # The last records may be control records, which consumers do not receive.
+            end = max(end, final_ends.get(tp, 0))
+        self.positions[tp] = end
+        return ReadRange(tp, start, end, tuple(records))
 
 
 def _seen(message: Message) -> SeenRecord:
@@ -146,25 +145,27 @@ def _text(value: str | bytes) -> str:
     return value if isinstance(value, str) else value.decode()
 
 
-def read_on(settings: WorkloadSettings, isolation: Isolation, name: str, stopping: threading.Event) -> None:
-    for life in count(1):
-        with Recorder(settings.history, f"{name}.{life}") as recorder:
+def run_reader(
+    settings: WorkloadSettings, isolation: Isolation, name: str, stopping: threading.Event
+) -> None:
+    for number in count(1):
+        with Recorder(settings.history, f"{name}.{number}") as recorder:
             reader = HistoryReader(settings, isolation, recorder)
-            ends_at, look_at = time.monotonic() + LIFE_S, 0.0
-            while time.monotonic() < ends_at:
+            restart_at, list_ends_at = time.monotonic() + RESTART_INTERVAL_S, 0.0
+            while time.monotonic() < restart_at:
                 if stopping.is_set():
                     reader.close()
                     return
                 reader.poll()
-                if time.monotonic() >= look_at:
+                if time.monotonic() >= list_ends_at:
                     reader.list_ends()
-                    look_at = time.monotonic() + LOOK_S
+                    list_ends_at = time.monotonic() + LIST_ENDS_INTERVAL_S
             reader.close()
 
 
 def main() -> None:
     settings = WorkloadSettings.from_argument(sys.argv[1])
-    read_on(settings, Isolation(sys.argv[2]), sys.argv[3], stops_on_sigterm())
+    run_reader(settings, Isolation(sys.argv[2]), sys.argv[3], stop_event())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the processes of a workload have in common; it travels on their command lines."""
+"""The common settings of a workload's processes, passed on their command lines."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ LIBRDKAFKA_SETTINGS: dict[str, str | int | float | bool] = {
     "retry.backoff.ms": 50,
     "topic.metadata.refresh.interval.ms": 2_000,
 }
-"""Brokers come and go: look again soon."""
+"""Short backoffs, because brokers restart during a workload."""
 
 
 class WorkloadSettings(msgspec.Struct, frozen=True):
     bootstrap: str
     folder: str
-    """Where the history is written."""
+    """The folder of the history."""
     topic: str
     partitions: int
     keys: int
@@ -33,13 +33,12 @@ class WorkloadSettings(msgspec.Struct, frozen=True):
         return Path(self.folder)
 
     @property
-    def places(self) -> list[TopicPartition]:
+    def topic_partitions(self) -> list[TopicPartition]:
         return [TopicPartition(self.topic, index) for index in range(self.partitions)]
 
     @property
     def source(self) -> TopicPartition:
-        """Whose offsets are committed in transactions. Nobody reads it: to have read [first, end) of it is
-        nothing but saying so."""
+        """The partition whose offsets are committed in transactions. It is not actually read."""
         return TopicPartition(f"{self.topic}-source", 0)
 
     def client(self) -> dict[str, str | int | float | bool]:
@@ -54,5 +53,5 @@ class WorkloadSettings(msgspec.Struct, frozen=True):
 
 
 def group_of(transactional_id: str) -> str:
-    """Every transactional id has a group of its own, whose offset only its present producer may move."""
+    """The group of a transactional id; only its current producer may commit its offset."""
     return f"group-of-{transactional_id}"

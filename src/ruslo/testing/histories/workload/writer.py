@@ -1,4 +1,4 @@
-"""A transactional producer in a process of its own, made to be killed: ``python -m …workload.writer``.
+"""A transactional producer in its own process, which may be killed: ``python -m …workload.writer``.
 
 Its arguments are the settings, the transactional id, and the name of this instance.
 """
@@ -17,17 +17,17 @@ from confluent_kafka import TopicPartition as ClientPartition
 from ruslo.testing.histories.events import Append, End, FetchOffsets, Kind, SendOffsets
 from ruslo.testing.histories.files import Recorder
 from ruslo.testing.histories.workload.settings import WorkloadSettings, group_of
-from ruslo.testing.histories.workload.stopping import stops_on_sigterm
+from ruslo.testing.histories.workload.stop_signal import stop_event
 
-CALL_S = 5.0
-TRIES = 4
-"""A broker that was killed is back long before."""
+CALL_TIMEOUT_S = 5.0
+ATTEMPTS_MAX = 4
+"""Together longer than the restart of a killed broker."""
 NO_GROUP_OFFSET = -1001
-"""How the client says that a group has none."""
+"""The client's value for a group without a committed offset."""
 
 
 class WriterLost(Exception):
-    """Another instance has the transactional id now, or nobody answers: this one must end."""
+    """This instance must end: it was fenced, or no broker responds."""
 
 
 class TransactionalWriter:
@@ -38,7 +38,7 @@ class TransactionalWriter:
         self._random = Random(recorder.process)
         self._numbers = count(1)
         self._position: int | None = None
-        """In the source; None: to be asked for."""
+        """The position in the source; None if it has to be fetched."""
         self._consumer = Consumer(
             {
                 **settings.client(),
@@ -58,7 +58,7 @@ class TransactionalWriter:
 
     def run(self, stopping: threading.Event) -> None:
         try:
-            self._call(lambda: self._producer.init_transactions(CALL_S))
+            self._call(lambda: self._producer.init_transactions(CALL_TIMEOUT_S))
             while not stopping.is_set():
                 self._transaction(f"{self._recorder.process}.{next(self._numbers)}")
                 stopping.wait(self._random.choice((0.0, 0.0, 0.02)))
@@ -68,35 +68,35 @@ class TransactionalWriter:
     def _transaction(self, name: str) -> None:
         random = self._random
         self._call(self._producer.begin_transaction)
-        sound = True
+        can_commit = True
         for number in range(random.randint(1, 6)):
             self._append(name, f"{name}.{number}")
             if random.random() < 0.1:
                 self._producer.poll(random.random() / 20)
         if random.random() < 0.4:
-            sound = self._send_offsets(name)
-        if sound and random.random() < 0.8:
+            can_commit = self._send_offsets(name)
+        if can_commit and random.random() < 0.8:
             self._end(name, commit=True)
         else:
             self._end(name, commit=False)
 
     def _append(self, transaction: str, element: str) -> None:
-        place = self._random.choice(self._settings.places)
-        key = f"{place}/{self._random.randrange(self._settings.keys)}"
-        call = Append(transaction, place, key, element)
+        tp = self._random.choice(self._settings.topic_partitions)
+        key = f"{tp}/{self._random.randrange(self._settings.keys)}"
+        call = Append(transaction, tp, key, element)
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             self._recorder.complete(Kind.OK if error is None else Kind.INFO, call, str(error or ""))
 
         self._recorder.invoke(call)
         self._producer.produce(
-            place.topic, key=key, value=element, partition=place.partition, on_delivery=delivered
+            tp.topic, key=key, value=element, partition=tp.partition, on_delivery=delivered
         )
 
     # -- offsets ---------------------------------------------------------------------------------------------
 
     def _send_offsets(self, transaction: str) -> bool:
-        """Whether the transaction can still be committed."""
+        """Returns whether the transaction can still be committed."""
         first = self._position if self._position is not None else self._committed_position()
         if first is None:
             return False
@@ -106,7 +106,7 @@ class TransactionalWriter:
         self._recorder.invoke(call)
         sent = self._call(
             lambda: self._producer.send_offsets_to_transaction(
-                [ClientPartition(source.topic, source.partition, end)], metadata, CALL_S
+                [ClientPartition(source.topic, source.partition, end)], metadata, CALL_TIMEOUT_S
             )
         )
         self._recorder.complete(Kind.OK if sent else Kind.INFO, call)
@@ -117,7 +117,9 @@ class TransactionalWriter:
         call, source = FetchOffsets(self._group), self._settings.source
         self._recorder.invoke(call)
         try:
-            (found,) = self._consumer.committed([ClientPartition(source.topic, source.partition)], CALL_S)
+            (found,) = self._consumer.committed(
+                [ClientPartition(source.topic, source.partition)], CALL_TIMEOUT_S
+            )
         except KafkaException as error:
             self._recorder.complete(Kind.FAIL, call, str(error))
             return None
@@ -134,22 +136,22 @@ class TransactionalWriter:
         call = End(transaction, commit)
         if commit:
             self._recorder.invoke(call)
-            if self._call(lambda: self._producer.commit_transaction(CALL_S), call):
+            if self._call(lambda: self._producer.commit_transaction(CALL_TIMEOUT_S), call):
                 self._recorder.complete(Kind.OK, call)
                 return
-            self._recorder.complete(Kind.INFO, call, "it must be aborted")
+            self._recorder.complete(Kind.INFO, call, "the transaction must be aborted")
             call = End(transaction, False)
         self._position = None
         self._recorder.invoke(call)
-        if self._call(lambda: self._producer.abort_transaction(CALL_S), call):
+        if self._call(lambda: self._producer.abort_transaction(CALL_TIMEOUT_S), call):
             self._recorder.complete(Kind.OK, call)
         else:
             self._recorder.complete(Kind.INFO, call)
             raise WriterLost
 
     def _call(self, call: Callable[[], object], ends: End | None = None) -> bool:
-        """Try until it is done; False: the transaction must be aborted."""
-        for _ in range(TRIES):
+        """Retry until the call succeeds; False if the transaction must be aborted."""
+        for _ in range(ATTEMPTS_MAX):
             try:
                 call()
             except KafkaException as exception:
@@ -162,14 +164,14 @@ class TransactionalWriter:
             else:
                 return True
         if ends is not None:
-            self._recorder.complete(Kind.INFO, ends, "given up")
+            self._recorder.complete(Kind.INFO, ends, "gave up")
         raise WriterLost
 
 
 def main() -> None:
     settings = WorkloadSettings.from_argument(sys.argv[1])
     with Recorder(settings.history, sys.argv[3]) as recorder:
-        TransactionalWriter(settings, sys.argv[2], recorder).run(stops_on_sigterm())
+        TransactionalWriter(settings, sys.argv[2], recorder).run(stop_event())
 
 
 if __name__ == "__main__":

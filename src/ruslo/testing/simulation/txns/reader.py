@@ -14,7 +14,7 @@ from ruslo.protocol.messages.offset_fetch_response import OffsetFetchResponse
 from ruslo.records.batch import BatchHeader
 from ruslo.records.control import ControlType, read_control_type
 from ruslo.records.reader import iter_batches, read_records
-from ruslo.testing.histories import FetchOffsets, Isolation, Kind, ListEnds, Poll, SeenRecord, Span
+from ruslo.testing.histories import FetchOffsets, Isolation, Kind, ListEnds, Poll, ReadRange, SeenRecord
 from ruslo.testing.simulation.txns.cluster import OFFSETS, SimTxnCluster
 from ruslo.testing.simulation.txns.network import Answer
 from ruslo.testing.simulation.txns.node import SimTxnNode
@@ -42,7 +42,7 @@ def span_of(
     fetched: ReadBuffer,
     aborted_ones: Iterable[Aborted],
     isolation: Isolation,
-) -> Span:
+) -> ReadRange:
     """What a consumer makes of a fetch: control records and, if it wants, aborted data are left out."""
     data = memoryview(fetched)
     to_come = sorted(aborted_ones, key=lambda each: each.first_offset)
@@ -59,7 +59,7 @@ def span_of(
         elif isolation is Isolation.READ_UNCOMMITTED or not _is_aborted(header, aborted):
             records += (record for record in _records(batch) if record.offset >= start)
         end = max(end, header.last_offset + 1)
-    return Span(place, start, end, tuple(records))
+    return ReadRange(place, start, end, tuple(records))
 
 
 def _is_aborted(header: BatchHeader, aborted: set[int]) -> bool:

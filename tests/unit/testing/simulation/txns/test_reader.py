@@ -48,9 +48,9 @@ ABORTED = (AbortedTransaction(1, 0, 3, 2),)
 
 
 def elements(start: int, isolation: Isolation, log: bytes | bytearray = LOG) -> tuple[str, int]:
-    span = span_of(PLACE, start, log, ABORTED, isolation)
-    assert (span.place, span.start) == (PLACE, start)
-    return "".join(record.element for record in span.records), span.end
+    read_range = span_of(PLACE, start, log, ABORTED, isolation)
+    assert (read_range.tp, read_range.start) == (PLACE, start)
+    return "".join(record.element for record in read_range.records), read_range.end
 
 
 def test_aborted_data_is_left_out_and_markers_too() -> None:

@@ -10,7 +10,7 @@ from ruslo.client.wire.raw import RawClient
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.testing.histories import FetchOffsets, Isolation, Kind, ListEnds, Poll
-from ruslo.testing.histories.events import Span
+from ruslo.testing.histories.events import ReadRange
 from ruslo.testing.simulation.nodes.clients.client import SimClient
 from ruslo.testing.simulation.nodes.clients.writers import committed_offset
 from ruslo.testing.simulation.nodes.cluster import SimCluster
@@ -160,7 +160,7 @@ class Auditor(Reader):
         raise InvariantBrokenError(DELETED_IS_GONE, f"{place} can be read at {offset}, before its start")
 
 
-async def _read(cluster: Cluster, place: TopicPartition, start: int, isolation: Isolation) -> Span:
+async def _read(cluster: Cluster, place: TopicPartition, start: int, isolation: Isolation) -> ReadRange:
     committed = isolation is Isolation.READ_COMMITTED
     fetched = (
         await RawClient(cluster).fetch({place: start}, max_wait_ms=_WAIT_MS, read_committed=committed)

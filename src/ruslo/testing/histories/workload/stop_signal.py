@@ -1,4 +1,4 @@
-"""How a process of a workload is asked to end."""
+"""How the processes of a workload are stopped."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import signal
 import threading
 
 
-def stops_on_sigterm() -> threading.Event:
+def stop_event() -> threading.Event:
+    """An event that SIGTERM sets."""
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: stopping.set())
-    # Ctrl-C at the terminal is for whoever runs the workload; it ends its processes in order.
+    # Ctrl-C in a terminal also reaches this process, but the workload stops its processes in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     return stopping

@@ -1,4 +1,4 @@
-"""Writers and readers as processes, killed and started at random, and the audit when they are done."""
+"""Writer and reader processes, killed and restarted at random, and the final audit."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from ruslo.testing.histories.workload.reader import HistoryReader
 from ruslo.testing.histories.workload.settings import WorkloadSettings, group_of
 
 _PACKAGE = "ruslo.testing.histories.workload"
-START_S = 60.0
-STOP_S = 6.0
-"""Whoever has not ended by then is killed; the checker takes that for what it is."""
-READ_S = 60.0
-CALL_S = 10.0
-SLACK_S = 20.0
-"""After the longest transaction is over, readers are waited for this long."""
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 6.0
+"""Processes that take longer to stop are killed; the checker treats that as any other kill."""
+READ_TIMEOUT_S = 60.0
+CALL_TIMEOUT_S = 10.0
+STABLE_TIMEOUT_S = 20.0
+"""How long the audit waits for the last stable offsets after the longest transaction timeout."""
 
 
 class WorkloadFailed(RusloError):
-    """The system under test did not answer, so that nothing can be said about it."""
+    """The system under test did not respond, so it could not be checked."""
 
 
-class Crew:
-    """``with Crew(settings) as crew``: writers and readers run; ``audit`` ends them and judges.
+class Workload:
+    """``with Workload(settings) as workload`` runs writers and readers; ``audit`` stops them and checks.
 
-    ``torment`` does something bad to the writers; what happens to the brokers is the caller's business.
+    ``inject_fault`` kills or pauses a writer; the caller injects faults into brokers.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Crew:
         self._output = Path(settings.folder) / "output.log"
         self._instances = count(1)
         self._writers: dict[str, list[subprocess.Popen[bytes]]] = {each: [] for each in self._ids}
-        """By transactional id, the newest instance last."""
+        """Processes by transactional id, the newest one last."""
         self._readers: list[subprocess.Popen[bytes]] = []
         self.kills = self.zombies = 0
 
@@ -79,14 +79,14 @@ class Crew:
     ) -> None:
         self._kill()
 
-    # -- trouble ---------------------------------------------------------------------------------------------
+    # -- faults ----------------------------------------------------------------------------------------------
 
-    def torment(self) -> None:
-        """Kill a writer and start it anew, or let it stand still while another takes its place."""
+    def inject_fault(self) -> None:
+        """Kill a writer, or pause it, and start another one with its transactional id."""
         transactional_id = self._random.choice(self._ids)
         running = [each for each in self._writers[transactional_id] if each.poll() is None]
-        for frozen in running[:-1]:
-            frozen.send_signal(signal.SIGCONT)
+        for paused in running[:-1]:
+            paused.send_signal(signal.SIGCONT)
         if running and self._random.random() < 0.5:
             running[-1].kill()
             self.kills += 1
@@ -95,8 +95,8 @@ class Crew:
             self.zombies += 1
         self._start_writer(transactional_id)
 
-    def revive(self) -> None:
-        """Writers that have been fenced have ended; somebody else takes their place."""
+    def restart_writers(self) -> None:
+        """Replace writers that ended because they were fenced."""
         for transactional_id, instances in self._writers.items():
             if all(each.poll() is not None for each in instances):
                 self._start_writer(transactional_id)
@@ -104,7 +104,7 @@ class Crew:
     # -- the end ---------------------------------------------------------------------------------------------
 
     def audit(self) -> Verdict:
-        """End everybody, read everything, and judge. The system must be whole again."""
+        """Stop all processes, read all partitions, and check. The system must be healthy again."""
         self._stop()
         with Recorder(self.settings.history, "auditor") as recorder:
             ends = self._wait_for_the_end(recorder)
@@ -119,7 +119,7 @@ class Crew:
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)
                 process.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + STOP_S
+        deadline = time.monotonic() + STOP_TIMEOUT_S
         for process in self._processes():
             try:
                 process.wait(max(0.1, deadline - time.monotonic()))
@@ -128,12 +128,12 @@ class Crew:
                 process.wait()
 
     def _wait_for_the_end(self, recorder: Recorder) -> dict[Isolation, dict[TopicPartition, int]]:
-        """Open transactions of the dead time out; whatever still holds readers back after that hangs."""
+        """Wait until open transactions of killed writers have timed out; those left after that hang."""
         readers = {isolation: HistoryReader(self.settings, isolation, recorder) for isolation in Isolation}
-        deadline = time.monotonic() + self.settings.transaction_timeout_ms / 1000 + SLACK_S
+        deadline = time.monotonic() + self.settings.transaction_timeout_ms / 1000 + STABLE_TIMEOUT_S
         while time.monotonic() < deadline:
-            stable, all_of_it = (reader.list_ends() for reader in readers.values())
-            if stable is not None and stable == all_of_it:
+            stable_offsets, high_watermarks = (reader.list_ends() for reader in readers.values())
+            if stable_offsets is not None and stable_offsets == high_watermarks:
                 break
             time.sleep(0.2)
         final = {isolation: reader.list_ends(final=True) for isolation, reader in readers.items()}
@@ -141,13 +141,15 @@ class Crew:
             reader.close()
         found = {isolation: ends for isolation, ends in final.items() if ends is not None}
         if len(found) < len(final):
-            raise WorkloadFailed(f"{self.settings.bootstrap} does not say where the partitions end")
+            raise WorkloadFailed(
+                f"{self.settings.bootstrap} did not return the end offsets: check that its brokers run"
+            )
         return found
 
     def _read_all(self, isolation: Isolation, ends: dict[TopicPartition, int], recorder: Recorder) -> None:
         reader = HistoryReader(self.settings, isolation, recorder)
-        deadline = time.monotonic() + READ_S
-        while reader.at_end != set(self.settings.places) and time.monotonic() < deadline:
+        deadline = time.monotonic() + READ_TIMEOUT_S
+        while reader.at_end != set(self.settings.topic_partitions) and time.monotonic() < deadline:
             reader.poll(final_ends=ends)
         reader.close()
 
@@ -158,7 +160,7 @@ class Crew:
         source = self.settings.source
         recorder.invoke(FetchOffsets(group, final=True))
         try:
-            (found,) = consumer.committed([ClientPartition(source.topic, source.partition)], CALL_S)
+            (found,) = consumer.committed([ClientPartition(source.topic, source.partition)], CALL_TIMEOUT_S)
         except KafkaException as error:
             recorder.complete(Kind.FAIL, FetchOffsets(group, final=True), str(error))
         else:
@@ -176,21 +178,21 @@ class Crew:
         admin = AdminClient(settings.client())
         for future in admin.create_topics(topics).values():
             try:
-                future.result(CALL_S)
+                future.result(CALL_TIMEOUT_S)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise
 
     def _wait_for_first_transactions(self) -> None:
-        """Starting takes its time; trouble shall meet writers that write."""
-        deadline = time.monotonic() + START_S
+        """Wait until every writer has ended a transaction, so that faults hit working writers."""
+        deadline = time.monotonic() + START_TIMEOUT_S
         busy: set[str] = set()
         while len(busy) < len(self._ids):
             if time.monotonic() > deadline:
                 idle = ", ".join(sorted(set(self._ids) - busy))
                 raise WorkloadFailed(
-                    f"{idle} got no transaction done at {self.settings.bootstrap} within {START_S:g} s; "
-                    f"see {self._output}"
+                    f"{idle} completed no transaction at {self.settings.bootstrap} within "
+                    f"{START_TIMEOUT_S:g} s: see {self._output}"
                 )
             time.sleep(0.1)
             ended = (event.process for event in load(self.settings.history) if isinstance(event.call, End))
