@@ -15,6 +15,7 @@ from ruslo.broker.controller.producer_ids import ProducerIds
 from ruslo.broker.dispatch.api_table import broker_catalog
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
 from ruslo.broker.metadata.loader import MetadataLoader
+from ruslo.broker.metadata.topic_responses import TopicResponses
 from ruslo.broker.node.config_rules import BrokerConfigRules
 from ruslo.broker.quorum.log_listener import MetadataLogListener
 from ruslo.broker.quorum.metadata_transactions import TransactionFilter
@@ -334,6 +335,7 @@ class AdminNode:
             probe=lambda broker_id, broker_epoch: None,
         )
         self.raft.listeners += [self.metadata, self.controller]
+        self.topic_responses = TopicResponses(self.metadata, frozenset)
         self.lifecycle = self.new_lifecycle()
         self.groups = NoGroups()
         self.topics_in_creation: set[str] = set()

@@ -1,4 +1,4 @@
-"""Asks the controller for other in-sync sets, for all partitions that this broker leads (AlterPartition)."""
+"""Sends the ISR changes of all partitions that this broker leads to the controller (AlterPartition)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
-from ruslo.broker.controller.broker_lifecycle import ControllerChannel
+from ruslo.broker.controller.controller_channel import ControllerChannel
 from ruslo.machines.replica.fetch_session_handler import TopicIdPartition
 from ruslo.machines.replica.isr import Proposal
 from ruslo.machines.replica.leader import AfterResponse
@@ -22,7 +22,7 @@ from ruslo.protocol.messages.alter_partition_request import (
     TopicData,
 )
 from ruslo.protocol.messages.alter_partition_response import AlterPartitionResponse
-from ruslo.protocol.messages.alter_partition_response import PartitionData as PartitionAnswer
+from ruslo.protocol.messages.alter_partition_response import PartitionData as PartitionResult
 
 if TYPE_CHECKING:
     from ruslo.broker.partitions.leader import PartitionLeader
@@ -31,14 +31,14 @@ logger = logging.getLogger(__name__)
 
 _Proposed: TypeAlias = "tuple[PartitionLeader, Proposal]"
 
-_RETRY_MS = 50
-AT_MOST = 250
-"""In one request: with a broker that comes back thousands of partitions are in sync at once, and the event
-loops of controller and leader serve others too."""
+_RETRY_BACKOFF_MS = 50
+MAX_PARTITIONS_PER_REQUEST = 250
+"""When a broker returns, thousands of partitions are in sync at once; a limited request leaves the event
+loops of controller and leader time for others."""
 
 
 class AlterPartitionManager:
-    """One request is under way at a time; what comes up meanwhile goes with the next."""
+    """One request is in flight at a time; further proposals go with the next."""
 
     def __init__(
         self, controller: ControllerChannel, *, broker_id: int, broker_epoch: Callable[[], int]
@@ -48,8 +48,8 @@ class AlterPartitionManager:
         self._broker_epoch = broker_epoch
         self._waiting: dict[TopicIdPartition, _Proposed] = {}
         self._task: asyncio.Task[None] | None = None
-        self.refused = 0
-        """How many proposals the controller did not accept, since the start."""
+        self.rejected = 0
+        """The number of proposals that the controller rejected since the start."""
 
     def propose(self, leader: PartitionLeader, proposal: Proposal) -> None:
         self._waiting[leader.log.topic_id, leader.log.partition.partition] = (leader, proposal)
@@ -64,30 +64,32 @@ class AlterPartitionManager:
     async def _run(self) -> None:
         try:
             while self._waiting:
-                round_ = dict(islice(self._waiting.items(), AT_MOST))
-                for place in round_:
-                    del self._waiting[place]
+                batch = dict(islice(self._waiting.items(), MAX_PARTITIONS_PER_REQUEST))
+                for tp in batch:
+                    del self._waiting[tp]
                 try:
-                    again = self._settle(round_, await self._ask(round_))
+                    retries = self._apply(batch, await self._send(batch))
                 except KafkaError as error:
-                    logger.info("the controller did not decide on %d in-sync sets: %s", len(round_), error)
-                    again = round_
-                if again:
-                    await asyncio.sleep(_RETRY_MS / 1000)
-                    # Leadership may be gone by now, or the set may have been proposed anew.
+                    logger.info("AlterPartition of %d partitions failed: %s", len(batch), error)
+                    retries = batch
+                if retries:
+                    await asyncio.sleep(_RETRY_BACKOFF_MS / 1000)
+                    # The leadership may be lost by now, or another ISR proposed.
                     self._waiting = {
-                        place: asked for place, asked in again.items() if asked[0].is_pending(asked[1])
+                        tp: proposed
+                        for tp, proposed in retries.items()
+                        if proposed[0].is_pending(proposed[1])
                     } | self._waiting
-                # A controller in this process works out the next answer in the same turn as it is asked.
+                # A controller in this process may respond within the same iteration of the event loop.
                 await asyncio.sleep(0)
         finally:
             self._task = None
 
-    async def _ask(
-        self, round_: Mapping[TopicIdPartition, _Proposed]
-    ) -> dict[TopicIdPartition, PartitionAnswer]:
+    async def _send(
+        self, batch: Mapping[TopicIdPartition, _Proposed]
+    ) -> dict[TopicIdPartition, PartitionResult]:
         topics: dict[Uuid, list[PartitionData]] = {}
-        for (topic_id, index), (_, proposal) in round_.items():
+        for (topic_id, index), (_, proposal) in batch.items():
             topics.setdefault(topic_id, []).append(
                 PartitionData(
                     partition_index=index,
@@ -110,27 +112,27 @@ class AlterPartitionManager:
         if response.error_code:
             raise KafkaError(ErrorCode(response.error_code))
         return {
-            (topic.topic_id, answer.partition_index): answer
+            (topic.topic_id, result.partition_index): result
             for topic in response.topics
-            for answer in topic.partitions
+            for result in topic.partitions
         }
 
-    def _settle(
+    def _apply(
         self,
-        round_: dict[TopicIdPartition, _Proposed],
-        answers: Mapping[TopicIdPartition, PartitionAnswer],
+        batch: dict[TopicIdPartition, _Proposed],
+        results: Mapping[TopicIdPartition, PartitionResult],
     ) -> dict[TopicIdPartition, _Proposed]:
-        """Tell the partitions; returns what has to be asked again."""
-        again = {}
-        for place, (leader, proposal) in round_.items():
-            answer = answers.get(place)
-            if answer is None or leader.replication is None:
+        """Pass the results to the partitions; returns the proposals to send again."""
+        retries = {}
+        for tp, (leader, proposal) in batch.items():
+            result = results.get(tp)
+            if result is None or leader.replication is None:
                 continue
-            error = ErrorCode(answer.error_code)
-            self.refused += error is not ErrorCode.NONE
-            after = leader.on_isr_response(proposal, error, answer.partition_epoch, tuple(answer.isr))
+            error = ErrorCode(result.error_code)
+            self.rejected += error is not ErrorCode.NONE
+            after = leader.on_isr_response(proposal, error, result.partition_epoch, tuple(result.isr))
             if error is ErrorCode.NONE:
-                logger.info("in-sync replicas: %s", answer.isr, extra=log_ids(partition=leader.log.partition))
+                logger.info("ISR is now %s", result.isr, extra=log_ids(partition=leader.log.partition))
             if after is AfterResponse.RETRY:
-                again[place] = (leader, proposal)
-        return again
+                retries[tp] = (leader, proposal)
+        return retries

@@ -1,4 +1,4 @@
-"""Tells the controller in which log directory each replica of this broker lies, or lay (KIP-858)."""
+"""Reports the log directory of each replica on this broker to the controller (KIP-858)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from ruslo.broker.controller.broker_lifecycle import ControllerChannel
+from ruslo.broker.controller.controller_channel import ControllerChannel
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import LOST_DIR, Uuid
 from ruslo.protocol.messages.assign_replicas_to_dirs_request import (
@@ -19,9 +19,9 @@ from ruslo.protocol.messages.assign_replicas_to_dirs_response import AssignRepli
 
 logger = logging.getLogger(__name__)
 
-_RETRY_MS = 1_000
-_MAX_REPLICAS = 2_000
-"""In one request: a change of the metadata must stay small enough for one batch."""
+_RETRY_BACKOFF_MS = 1_000
+_MAX_REPLICAS_PER_REQUEST = 2_000
+"""A change of the metadata must fit into one batch."""
 
 
 class DirectoryAssignments:
@@ -31,34 +31,35 @@ class DirectoryAssignments:
         *,
         broker_id: int,
         broker_epoch: Callable[[], int],
-        report_lost: Callable[[], None],
+        report_failed_directory: Callable[[], None],
     ) -> None:
-        """``report_lost``: have the heartbeats name the directories that have failed."""
+        """``report_failed_directory``: sends a heartbeat with the failed directories."""
         self._controller = controller
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
-        self._report_lost = report_lost
-        self._untold: dict[tuple[Uuid, int], Uuid] = {}
-        """(topic id, partition) → directory id, to be told."""
+        self._report_failed_directory = report_failed_directory
+        self._unreported: dict[tuple[Uuid, int], Uuid] = {}
+        """By topic id and partition: the directory id to report."""
         self._task: asyncio.Task[None] | None = None
 
     def assign(self, topic_id: Uuid, index: int, directory_id: Uuid) -> None:
-        """Soon, together with whatever else is to be told by then."""
-        self._untold[topic_id, index] = directory_id
+        """Report soon, together with other assignments."""
+        self._unreported[topic_id, index] = directory_id
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def lost_replicas_reported(self) -> None:
-        """Return when the controller knows every replica that has lost its data."""
-        while LOST_DIR in self._untold.values() and self._task is not None:
-            await asyncio.wait([self._task], timeout=_RETRY_MS / 1000)
+        """Return when the controller has acknowledged every replica that has lost its data."""
+        while LOST_DIR in self._unreported.values() and self._task is not None:
+            await asyncio.wait([self._task], timeout=_RETRY_BACKOFF_MS / 1000)
 
-    def directory_lost(self, directory_id: Uuid) -> None:
-        """It has failed: the controller moves what it knows to lie there, and is told what else did."""
-        for (topic_id, index), untold in list(self._untold.items()):
-            if untold == directory_id:
+    def on_directory_failure(self, directory_id: Uuid) -> None:
+        """The controller moves the replicas that it knows to be there; the unreported ones are reported as
+        LOST."""
+        for (topic_id, index), unreported in list(self._unreported.items()):
+            if unreported == directory_id:
                 self.assign(topic_id, index, LOST_DIR)
-        self._report_lost()
+        self._report_failed_directory()
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -67,26 +68,24 @@ class DirectoryAssignments:
 
     async def _run(self) -> None:
         try:
-            while self._untold:
-                round_ = dict(list(self._untold.items())[:_MAX_REPLICAS])
+            while self._unreported:
+                batch = dict(list(self._unreported.items())[:_MAX_REPLICAS_PER_REQUEST])
                 try:
-                    await self._send(round_)
+                    await self._send(batch)
                 except KafkaError as error:
-                    logger.warning(
-                        "the controller was not told of %d log directories: %s", len(round_), error
-                    )
-                    await asyncio.sleep(_RETRY_MS / 1000)
+                    logger.warning("AssignReplicasToDirs of %d replicas failed: %s", len(batch), error)
+                    await asyncio.sleep(_RETRY_BACKOFF_MS / 1000)
                     continue
-                for place, directory_id in round_.items():
-                    # It may have moved once more in the meantime.
-                    if self._untold.get(place) == directory_id:
-                        del self._untold[place]
+                for tp, directory_id in batch.items():
+                    # The replica may have moved again meanwhile.
+                    if self._unreported.get(tp) == directory_id:
+                        del self._unreported[tp]
         finally:
             self._task = None
 
-    async def _send(self, round_: dict[tuple[Uuid, int], Uuid]) -> None:
+    async def _send(self, batch: dict[tuple[Uuid, int], Uuid]) -> None:
         grouped: dict[Uuid, dict[Uuid, list[int]]] = {}
-        for (topic_id, index), directory_id in round_.items():
+        for (topic_id, index), directory_id in batch.items():
             grouped.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
         request = AssignReplicasToDirsRequest(
             broker_id=self._broker_id,
@@ -107,7 +106,7 @@ class DirectoryAssignments:
         )
         response = await self._controller.submit(request)
         assert isinstance(response, AssignReplicasToDirsResponse)
-        refused = [
+        errors = [
             ErrorCode(partition.error_code).name
             for directory in response.directories
             for topic in directory.topics
@@ -115,7 +114,7 @@ class DirectoryAssignments:
             # A topic that was deleted meanwhile needs no directory.
             if partition.error_code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID)
         ]
-        if refused:
+        if errors:
             logger.error(
-                "the controller refused log directories of replicas: %s", ", ".join(sorted(set(refused)))
+                "the controller rejected log directories of replicas: %s", ", ".join(sorted(set(errors)))
             )

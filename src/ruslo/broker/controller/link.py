@@ -1,4 +1,4 @@
-"""A connection to the active controller, opened anew wherever that is."""
+"""A connection to the active controller, reopened when that changes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class ControllerLink:
         self._opening = asyncio.Lock()
 
     async def request(self, endpoint: Endpoint, message: Message, *, timeout_ms: int) -> Message:
-        """Raises KafkaError when no answer can be had."""
+        """Raises KafkaError if there is no response."""
         connection = await self._to(endpoint)
         response = API_BY_KEY[message.API_KEY].response
         try:
             return await connection.request(message, response, timeout_ms=timeout_ms)
         except asyncio.CancelledError:
-            # Whoever asked has given the controller up, perhaps because nothing comes through. TCP repeats
-            # what got lost ever more seldom: when the network is back, what is sent behind it would wait for
-            # as long again as the network was gone.
+            # The caller has given up, perhaps because the network is down. TCP retransmits ever less often:
+            # once the network is back, requests behind the lost bytes would wait as long again as it was
+            # down.
             connection.drop()
             raise
 

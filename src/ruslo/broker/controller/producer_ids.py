@@ -1,22 +1,17 @@
-"""Producer ids for this broker's clients, from blocks that the controller hands out (KIP-730)."""
+"""Producer ids for this broker's clients, from blocks that the controller allocates (KIP-730)."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
 
+from ruslo.broker.controller.controller_channel import ControllerChannel
 from ruslo.model.errors import ErrorCode, KafkaError
-from ruslo.protocol.message import Message
 from ruslo.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from ruslo.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 
-_NEXT_BLOCK_AT = 100
-"""So many ids are left when the next block is asked for: enough to bridge the time until it comes."""
-
-
-class ControllerChannel(Protocol):
-    def submit(self, request: Message) -> asyncio.Future[Message]: ...
+_PREFETCH_THRESHOLD = 100
+"""The next block is requested when fewer ids are left."""
 
 
 class ProducerIds:
@@ -31,20 +26,20 @@ class ProducerIds:
         self._request: asyncio.Task[None] | None = None
 
     async def generate(self) -> int:
-        """An id that nobody ever had. Raises KafkaError when the controller gives no block."""
+        """A new id. Raises KafkaError if the controller allocates no block."""
         while (producer_id := self.take()) is None:
-            await asyncio.shield(self._ask())
+            await asyncio.shield(self._request_block())
         return producer_id
 
     def take(self) -> int | None:
-        """An id that is at hand, if there is one."""
+        """A new id of the current block, if it has one."""
         if not self._current:
             self._current, self._next = self._next, range(0)
             if not self._current:
                 return None
         producer_id, self._current = self._current[0], self._current[1:]
-        if len(self._current) < _NEXT_BLOCK_AT and not self._next:
-            self._ask()
+        if len(self._current) < _PREFETCH_THRESHOLD and not self._next:
+            self._request_block()
         return producer_id
 
     async def stop(self) -> None:
@@ -52,17 +47,17 @@ class ProducerIds:
             self._request.cancel()
             await asyncio.gather(self._request, return_exceptions=True)
 
-    def _ask(self) -> asyncio.Task[None]:
-        """All who wait share one request."""
+    def _request_block(self) -> asyncio.Task[None]:
+        """Concurrent callers share one request."""
         if self._request is None:
             self._request = asyncio.create_task(self._fetch_block())
-            self._request.add_done_callback(self._asked)
+            self._request.add_done_callback(self._on_block)
         return self._request
 
-    def _asked(self, request: asyncio.Task[None]) -> None:
+    def _on_block(self, request: asyncio.Task[None]) -> None:
         self._request = None
         if not request.cancelled():
-            # Who waits gets the error; without anybody waiting the next caller asks again.
+            # Waiting callers get the error; the next caller requests again.
             request.exception()
 
     async def _fetch_block(self) -> None:
@@ -70,6 +65,6 @@ class ProducerIds:
         response = await self._controller.submit(request)
         assert isinstance(response, AllocateProducerIdsResponse)
         if response.error_code:
-            raise KafkaError(ErrorCode(response.error_code), "the controller gave no producer ids")
+            raise KafkaError(ErrorCode(response.error_code), "The controller allocated no producer ids")
         first = response.producer_id_start
         self._next = range(first, first + response.producer_id_len)

@@ -1,4 +1,4 @@
-"""Makes this controller known to the active one, once in its life (KIP-919)."""
+"""Registers this controller with the active one, once per process (KIP-919)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from ruslo.broker.controller.broker_lifecycle import SECURITY_PROTOCOL_IDS, ControllerChannel
+from ruslo.broker.controller.broker_lifecycle import SECURITY_PROTOCOL_IDS
+from ruslo.broker.controller.controller_channel import ControllerChannel
 from ruslo.config.listeners import Endpoint
 from ruslo.machines.controller.features import SUPPORTED_FEATURES
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -19,9 +20,9 @@ from ruslo.protocol.messages.controller_registration_request import (
 
 logger = logging.getLogger(__name__)
 
-_RETRY_MS = 1_000
-_UNSUPPORTED_PAUSE_MS = 30_000
-"""As long as the cluster runs on a metadata.version that knows nothing of it: that may be raised any time."""
+_RETRY_BACKOFF_MS = 1_000
+_UNSUPPORTED_BACKOFF_MS = 30_000
+"""Backoff while the metadata.version does not support the registration; it may be upgraded any time."""
 
 
 class ControllerRegistrar:
@@ -66,13 +67,13 @@ class ControllerRegistrar:
 
     async def _register(self) -> None:
         while True:
-            pause_ms = _RETRY_MS
+            backoff_ms = _RETRY_BACKOFF_MS
             try:
                 await self._controller.submit(self._request)
                 return
             except KafkaError as error:
                 if error.code is ErrorCode.UNSUPPORTED_VERSION:
-                    pause_ms = _UNSUPPORTED_PAUSE_MS
+                    backoff_ms = _UNSUPPORTED_BACKOFF_MS
                 else:
                     logger.info("controller %d is not registered yet: %s", self._node_id, error)
-            await asyncio.sleep(pause_ms / 1000)
+            await asyncio.sleep(backoff_ms / 1000)

@@ -1,6 +1,6 @@
-"""AddRaftVoter v0-1 (KIP-853): a controller that follows the metadata log is to vote.
+"""AddRaftVoter v0-1 (KIP-853): add a controller that follows the metadata log to the voters.
 
-v1 can be answered before the change is committed (KIP-1186).
+v1 may be answered before the change is committed (KIP-1186).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ async def handle(
     if default_listener not in (at.listener for at in endpoints):
         return AddRaftVoterResponse(
             error_code=ErrorCode.INVALID_REQUEST,
-            error_message=f"the voter has no listener named {default_listener}, where others would reach it",
+            error_message=f"The voter lacks the listener {default_listener}, which the voters connect to",
         )
     endpoints.sort(key=lambda at: at.listener != default_listener)
     result = await services.raft.handle_request(

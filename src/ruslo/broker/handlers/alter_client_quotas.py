@@ -1,4 +1,4 @@
-"""AlterClientQuotas v0-1 (KIP-546): refused for each entity, because no quota of a client is enforced."""
+"""AlterClientQuotas v0-1 (KIP-546): rejected for each entity, because client quotas are not enforced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ruslo.protocol.messages.alter_client_quotas_response import (
     EntryData,
 )
 
-_REFUSAL = "Client quotas are not supported: this broker would not enforce them. Leave them unset"
+_NOT_SUPPORTED = "Client quotas are not supported: this broker would not enforce them. Leave them unset"
 
 
 def handle(
@@ -22,7 +22,7 @@ def handle(
         entries=[
             EntryData(
                 error_code=ErrorCode.UNSUPPORTED_VERSION,
-                error_message=_REFUSAL,
+                error_message=_NOT_SUPPORTED,
                 entity=[
                     EntityData(entity_type=each.entity_type, entity_name=each.entity_name)
                     for each in entry.entity

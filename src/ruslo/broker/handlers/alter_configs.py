@@ -1,6 +1,6 @@
 """AlterConfigs v0-2: replaces all dynamic configs of a resource. Superseded by IncrementalAlterConfigs.
 
-A broker checks changes of its own configs first, as in IncrementalAlterConfigs.
+A broker validates changes of its own configs first, as in IncrementalAlterConfigs.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ async def handle(
     responses: list[AlterConfigsResourceResponse] = []
     accepted: list[AlterConfigsResource] = []
     for resource in request.resources:
-        if resource.resource_type == BROKER and (error := _refusal(services, resource, context)):
-            responses.append(_refused(resource, error))
+        if resource.resource_type == BROKER and (error := _validation_error(services, resource, context)):
+            responses.append(_failed(resource, error))
         else:
             accepted.append(resource)
     if accepted:
@@ -39,13 +39,13 @@ async def _submit(
     try:
         response = await services.controller.submit(request, context)
     except KafkaError as error:
-        return [_refused(resource, error) for resource in request.resources]
+        return [_failed(resource, error) for resource in request.resources]
     assert isinstance(response, AlterConfigsResponse)
     await services.metadata.wait_for(services.controller.committed_offset)
     return response.responses
 
 
-def _refusal(
+def _validation_error(
     services: NodeServices, resource: AlterConfigsResource, context: RequestContext
 ) -> KafkaError | None:
     given = {each.name: each.value for each in resource.configs}
@@ -60,7 +60,7 @@ def _refusal(
     return None
 
 
-def _refused(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:
+def _failed(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,

@@ -1,4 +1,5 @@
-"""AlterPartitionReassignments v0-1 (KIP-455): replicas to other brokers. v1: may their number change?"""
+"""AlterPartitionReassignments v0-1 (KIP-455). v1 can disallow a change of the replication factor
+(KIP-860)."""
 
 from __future__ import annotations
 

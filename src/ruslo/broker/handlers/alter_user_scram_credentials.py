@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials v0 (KIP-554): refused for each user, because no listener takes SASL."""
+"""AlterUserScramCredentials v0 (KIP-554): rejected for each user, because no listener supports SASL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from ruslo.protocol.messages.alter_user_scram_credentials_response import (
     AlterUserScramCredentialsResult,
 )
 
-_REFUSAL = "SASL is not supported: no client could log in with SCRAM credentials. Use a PLAINTEXT listener"
+_NOT_SUPPORTED = (
+    "SASL is not supported: no client could log in with SCRAM credentials. Use a PLAINTEXT listener"
+)
 
 
 def handle(
@@ -23,7 +25,7 @@ def handle(
     return AlterUserScramCredentialsResponse(
         results=[
             AlterUserScramCredentialsResult(
-                user=user, error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, error_message=_REFUSAL
+                user=user, error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, error_message=_NOT_SUPPORTED
             )
             for user in users
         ]

@@ -1,9 +1,10 @@
-"""ApiVersions v0-4: what this broker serves, and which features are in force.
+"""ApiVersions v0-4: the APIs of this listener, and the supported and finalized features.
 
-v3 is flexible, but its response header never is, so that any client can read it (KIP-511). v3+ carries the
-supported and finalized features (KIP-584); v3 leaves out features whose range starts at 0, which its readers
-refuse, v4 has them all (KIP-1022). An unknown version is answered in v0 by ``dispatch``. From v3 on the
-client names its software; a name or version that Kafka does not accept is INVALID_REQUEST (KIP-511).
+- v3 is flexible, but its response header never is, so that any client can read it (KIP-511). The client sends
+  its software name and version; invalid ones are INVALID_REQUEST (KIP-511).
+- v3 adds the features (KIP-584), without those whose range starts at 0, which its readers reject; v4 has them
+  all (KIP-1022).
+- ``dispatch`` responds to an unknown version with v0.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def _check_software_name(request: ApiVersionsRequest) -> None:
         if _SOFTWARE_NAME.fullmatch(text) is None:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"client software name or version {text!r} is not valid: use letters, digits, '-' and '.', "
+                f"Client software name or version {text!r} is invalid. Use letters, digits, '-' and '.', "
                 "with a letter or digit at both ends",
             )
 

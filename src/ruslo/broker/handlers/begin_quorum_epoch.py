@@ -1,6 +1,6 @@
-"""BeginQuorumEpoch v0-1 (KIP-595): a new leader of the metadata log tells its voters.
+"""BeginQuorumEpoch v0-1 (KIP-595): a new leader of the metadata log notifies its voters.
 
-v1 adds the voter it is meant for and where the leader is (KIP-853).
+v1 adds the addressed voter and the leader's endpoints (KIP-853).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ async def handle(
     response = BeginQuorumEpochResponse()
     endpoints = tuple(Endpoint(at.name, at.host, at.port) for at in request.leader_endpoints)
     for topic in request.topics:
-        answered = TopicData(topic_name=topic.topic_name)
-        response.topics.append(answered)
+        topic_response = TopicData(topic_name=topic.topic_name)
+        response.topics.append(topic_response)
         for partition in topic.partitions:
             if not is_metadata_log(topic.topic_name, partition.partition_index):
                 unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                answered.partitions.append(
+                topic_response.partitions.append(
                     PartitionData(partition_index=partition.partition_index, error_code=unknown)
                 )
                 continue
@@ -46,7 +46,7 @@ async def handle(
                     endpoints=endpoints,
                 )
             )
-            answered.partitions.append(
+            topic_response.partitions.append(
                 PartitionData(error_code=result.error, leader_id=result.leader_id, leader_epoch=result.epoch)
             )
             if context.api_version >= 1:

@@ -1,7 +1,7 @@
-"""What is checked of a change to a broker's dynamic configs before the controller stores it (KIP-226).
+"""Validation of changes to a broker's dynamic configs before the controller stores them (KIP-226).
 
-The broker that a client asks checks the change against its own property file, and forwards it. A controller
-that a client asks directly cannot do that, so it takes no new cordoned directories (KIP-1066).
+The broker that receives the change validates it against its property file and forwards it. A controller that
+receives it directly cannot do that, so it accepts no new cordoned directories (KIP-1066).
 """
 
 from __future__ import annotations
@@ -28,30 +28,31 @@ def check_broker_change(
 ) -> None:
     """Raise KafkaError if the configs of this broker, or of all brokers, cannot be changed like this."""
     if context.forwarded:
-        return  # by a broker, which has checked it
+        return  # The forwarding broker has validated it.
     per_broker = resource_name != CLUSTER_DEFAULT
     current = services.metadata.image.configs.of(BROKER, resource_name)
     if context.listener_name in services.config.controller_listener_names:
         new = change(current, per_broker=per_broker)
-        _refuse_new_cordons(current.get(CORDONED_LOG_DIRS), new.get(CORDONED_LOG_DIRS))
+        _reject_new_cordons(current.get(CORDONED_LOG_DIRS), new.get(CORDONED_LOG_DIRS))
         return
     if per_broker and resource_name != str(services.node_id):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"Broker {services.node_id} cannot check configs of broker {resource_name!r}: send the change to "
+            f"Broker {services.node_id} cannot validate configs of broker {resource_name!r}. Send the change "
+            "to "
             "that broker",
         )
     new = change(current, per_broker=per_broker)
     replace_broker(services.dynamic_config.current, new, per_broker=per_broker)
 
 
-def _refuse_new_cordons(old: str | None, new: str | None) -> None:
+def _reject_new_cordons(old: str | None, new: str | None) -> None:
     added = _items(new) - _items(old)
     if added:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             f"A controller cannot add {', '.join(sorted(added))} to {CORDONED_LOG_DIRS}, because it does not "
-            "know the broker's log directories: send the change to the broker",
+            "know the broker's log directories. Send the change to the broker",
         )
 
 

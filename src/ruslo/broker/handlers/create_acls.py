@@ -11,5 +11,5 @@ from ruslo.protocol.messages.create_acls_response import AclCreationResult, Crea
 
 
 def handle(services: NodeServices, request: CreateAclsRequest, context: RequestContext) -> CreateAclsResponse:
-    refusal = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
-    return CreateAclsResponse(results=[refusal] * len(request.creations))
+    result = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
+    return CreateAclsResponse(results=[result] * len(request.creations))

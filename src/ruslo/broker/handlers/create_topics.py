@@ -1,8 +1,8 @@
-"""CreateTopics v2-7: decided by the controller, answered when this broker knows the topics as well.
+"""CreateTopics v2-7: the controller decides; the response is sent when this broker knows the topics too.
 
-v4: -1 for the defaults of partitions and replication factor (KIP-464). v5: the response holds the resulting
-configs (KIP-525), which are those of the active controller, not of the broker that forwards the request. v7:
-the topic id (KIP-516).
+- v4: -1 for the default number of partitions and replication factor (KIP-464).
+- v5: the resulting configs (KIP-525), those of the active controller, not of the forwarding broker.
+- v7: the topic id (KIP-516).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ruslo.protocol.messages.create_topics_response import (
     CreateTopicsResponse,
 )
 
-MAX_PARTITIONS_PER_PART = 250
+MAX_PARTITIONS_PER_SUBREQUEST = 250
 
 
 async def handle(
     services: NodeServices, request: CreateTopicsRequest, context: RequestContext
 ) -> CreateTopicsResponse:
     promises: list[tuple[CreateTopicsRequest, Awaitable[Message]]] = []
-    for part in parts_of(request, services.config.int("num.partitions")):
+    for part in split_request(request, services.config.int("num.partitions")):
         if promises:
             await services.scheduler.checkpoint(Priority.REQUEST)
         promises.append((part, services.controller.submit(part, context, timeout_ms=request.timeout_ms)))
@@ -41,30 +41,30 @@ async def handle(
     if any(not result.error_code for result in results):
         await services.metadata.wait_for(services.controller.committed_offset)
     if context.api_version >= 5:
-        _tell_configs(services, request, response)
+        _add_configs(services, request, response)
     return response
 
 
-def parts_of(request: CreateTopicsRequest, default_partitions: int) -> list[CreateTopicsRequest]:
-    """The request in parts of not too many partitions each; each topic is decided on by itself.
+def split_request(request: CreateTopicsRequest, default_partitions: int) -> list[CreateTopicsRequest]:
+    """Split the request into smaller ones; each topic is decided independently.
 
-    Except where topics have to do with each other: a name that is there twice, a request that is too large as
-    a whole, or topics that are only tried and so must be tried together.
+    It is not split if its topics depend on each other: a duplicate name, a request that is too large as a
+    whole, or a validation, which must consider all topics together.
     """
     sizes = [
         len(topic.assignments) or (topic.num_partitions if topic.num_partitions > 0 else default_partitions)
         for topic in request.topics
     ]
-    has_twins = len({topic.name for topic in request.topics}) < len(request.topics)
+    has_duplicates = len({topic.name for topic in request.topics}) < len(request.topics)
     records = sum(sizes) + sum(1 + len(topic.configs) for topic in request.topics)
-    if request.validate_only or has_twins or records > MAX_RECORDS_PER_REQUEST:
+    if request.validate_only or has_duplicates or records > MAX_RECORDS_PER_REQUEST:
         return [request]
     parts: list[list[CreatableTopic]] = [[]]
-    room = MAX_PARTITIONS_PER_PART
+    room = MAX_PARTITIONS_PER_SUBREQUEST
     for topic, size in zip(request.topics, sizes, strict=True):
         if size > room and parts[-1]:
             parts.append([])
-            room = MAX_PARTITIONS_PER_PART
+            room = MAX_PARTITIONS_PER_SUBREQUEST
         parts[-1].append(topic)
         room -= size
     return [CreateTopicsRequest(topics=part, timeout_ms=request.timeout_ms) for part in parts]
@@ -82,15 +82,15 @@ async def _results_of(part: CreateTopicsRequest, promise: Awaitable[Message]) ->
     return response.topics
 
 
-def _tell_configs(
+def _add_configs(
     services: NodeServices, request: CreateTopicsRequest, response: CreateTopicsResponse
 ) -> None:
-    asked = {topic.name: topic.configs for topic in request.topics}
+    requested = {topic.name: topic.configs for topic in request.topics}
     known: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
     for result in response.topics:
-        # A controller on another node has filled in its own effective configs already.
+        # A controller on another node has already added its configs.
         if not result.error_code and not result.configs:
-            overrides = {each.name: each.value for each in asked[result.name] if each.value is not None}
+            overrides = {each.name: each.value for each in requested[result.name] if each.value is not None}
             key = frozenset(overrides.items())
             if key not in known:
                 known[key] = _configs(services, overrides)

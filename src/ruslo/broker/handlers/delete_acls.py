@@ -11,5 +11,5 @@ from ruslo.protocol.messages.delete_acls_response import DeleteAclsFilterResult,
 
 
 def handle(services: NodeServices, request: DeleteAclsRequest, context: RequestContext) -> DeleteAclsResponse:
-    refusal = DeleteAclsFilterResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
-    return DeleteAclsResponse(filter_results=[refusal] * len(request.filters))
+    result = DeleteAclsFilterResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
+    return DeleteAclsResponse(filter_results=[result] * len(request.filters))

@@ -1,4 +1,4 @@
-"""DeleteTopics v1-6: by name; v6 also by topic id (KIP-516). Answered when this broker dropped them too."""
+"""DeleteTopics v1-6: by name; v6 also by topic id (KIP-516). Waits until this broker has dropped them too."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ async def handle(
     services: NodeServices, request: DeleteTopicsRequest, context: RequestContext
 ) -> DeleteTopicsResponse:
     if not services.config.bool("delete.topic.enable"):
-        # The error of its own is known from v3 on.
+        # The specific error exists from v3 on.
         disabled = (
             ErrorCode.TOPIC_DELETION_DISABLED if context.api_version >= 3 else ErrorCode.INVALID_REQUEST
         )
-        return _refused(request, KafkaError(disabled, "delete.topic.enable is false on this broker"))
+        return _failed(request, KafkaError(disabled, "delete.topic.enable is false on this broker"))
     try:
         response = await services.controller.submit(request, context, timeout_ms=request.timeout_ms)
     except KafkaError as error:
-        return _refused(request, error)
+        return _failed(request, error)
     assert isinstance(response, DeleteTopicsResponse)
     await services.metadata.wait_for(services.controller.committed_offset)
     return response
 
 
-def _refused(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
+def _failed(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
     named = [DeletableTopicResult(name=name) for name in request.topic_names]
     given = [DeletableTopicResult(name=each.name, topic_id=each.topic_id) for each in request.topics]
     results = named + given

@@ -1,6 +1,6 @@
 """DescribeCluster v0-2 (KIP-700): the brokers.
 
-v1 can ask a controller for the controllers (KIP-919), v2 for fenced brokers as well.
+v1 can request the controllers from a controller (KIP-919), v2 includes fenced brokers.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _BROKERS, _CONTROLLERS = 1, 2
 def handle(
     services: NodeServices, request: DescribeClusterRequest, context: RequestContext
 ) -> DescribeClusterResponse:
-    of_controllers = context.listener_name in services.config.controller_listener_names
-    asked_of = _CONTROLLERS if of_controllers else _BROKERS
+    is_controller_listener = context.listener_name in services.config.controller_listener_names
+    served_type = _CONTROLLERS if is_controller_listener else _BROKERS
     if request.endpoint_type not in (_BROKERS, _CONTROLLERS):
         return DescribeClusterResponse(
             error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            error_message=f"there is no endpoint type {request.endpoint_type}; brokers are 1, controllers 2",
+            error_message=f"Unknown endpoint type {request.endpoint_type}: use 1 or 2",
         )
-    if request.endpoint_type != asked_of:
+    if request.endpoint_type != served_type:
         other = "controllers" if request.endpoint_type == _CONTROLLERS else "brokers"
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            error_message=f"this listener does not know the endpoints of {other}; ask one of theirs",
+            error_message=f"This listener does not describe {other}. Send the request to one of theirs",
         )
     operations = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
     response = DescribeClusterResponse(
@@ -38,7 +38,7 @@ def handle(
         cluster_id=services.cluster_id,
         cluster_authorized_operations=operations,
     )
-    if asked_of == _CONTROLLERS:
+    if served_type == _CONTROLLERS:
         response.controller_id = services.raft.leader_id
         response.brokers = _controllers(services, context.listener_name)
     else:

@@ -65,9 +65,9 @@ def _entries(
     if resource.resource_type == TOPIC:
         problem = topic_name_problem(name)
         if problem is not None:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic name is not valid: {problem}")
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Invalid topic name: {problem}")
         if name not in image.topics.by_name:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {name!r} does not exist")
         return describe_topic(config, image.configs.of_topic(name), names)
     if resource.resource_type == BROKER:
         if name == CLUSTER_DEFAULT:
@@ -75,7 +75,8 @@ def _entries(
         if name != str(services.node_id):
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"configs of broker {name!r} are asked of broker {services.node_id}; ask that one",
+                f"Broker {services.node_id} does not have the configs of broker {name!r}. Send the request "
+                "to that one",
             )
         entries = describe_broker(config, names)
         if len(services.lost_data) and (not names or LOST_DATA in names):
@@ -90,19 +91,17 @@ def _entries(
         ]
     if resource.resource_type == GROUP:
         if not name:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the group's name is empty")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "The group name is empty")
         entries = describe_group(config, image.configs.of(GROUP, name), names)
         failure = services.groups.assignor_error(name)
         if failure is not None and (not names or ASSIGNOR_ERROR in names):
             entries.append(_assignor_error_entry(failure))
         return entries
-    raise KafkaError(
-        ErrorCode.INVALID_REQUEST, f"resources of type {resource.resource_type} have no configs here"
-    )
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Resources of type {resource.resource_type} have no configs")
 
 
 def _assignor_error_entry(failure: str) -> ConfigEntry:
-    """Kafka's own answers about groups have no place for it; a tool that does not know it shows it anyway."""
+    """Kafka's group responses have no field for it; generic tools show it anyway."""
     return ConfigEntry(
         name=ASSIGNOR_ERROR,
         value=failure,
@@ -116,7 +115,7 @@ def _assignor_error_entry(failure: str) -> ConfigEntry:
 
 
 def _lost_data_entry(lost_data: LostDataList) -> ConfigEntry:
-    """No response of Kafka has room for it; a tool that does not know it shows it anyway."""
+    """Kafka's responses have no field for it; generic tools show it anyway."""
     lines = [str(each) for each in lost_data]
     if len(lines) > _MAX_LOST_DATA_LINES:
         lines[_MAX_LOST_DATA_LINES:] = [f"and {len(lines) - _MAX_LOST_DATA_LINES} more"]
@@ -127,7 +126,7 @@ def _lost_data_entry(lost_data: LostDataList) -> ConfigEntry:
         read_only=True,
         sensitive=False,
         type=ConfigType.STRING,
-        doc="The records that this broker lost, one line for each place. Absent when nothing is lost.",
+        doc="The records that this broker lost, one line per partition. Absent when nothing is lost.",
         synonyms=(),
     )
 

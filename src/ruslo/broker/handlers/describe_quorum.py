@@ -1,4 +1,5 @@
-"""DescribeQuorum v0-2 (KIP-595): who leads the metadata log, who votes, how far each is.
+"""DescribeQuorum v0-2 (KIP-595): the leader of the metadata log, its voters and observers, and their
+progress.
 
 v1 adds times (KIP-836), v2 directory ids, endpoints and messages (KIP-853).
 """
@@ -53,29 +54,29 @@ def handle(
 
 def _partition(services: NodeServices, topic: str, index: int, version: int) -> PartitionData:
     raft = services.raft
-    answer = PartitionData(partition_index=index, error_message=None)
+    partition = PartitionData(partition_index=index, error_message=None)
     if topic != METADATA_TOPIC or index != 0:
-        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return answer
+        partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return partition
     if raft.leader_id != services.node_id:
-        answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return answer
-    answer.leader_id = raft.leader_id
-    answer.leader_epoch = raft.epoch
-    answer.high_watermark = raft.high_watermark
+        partition.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return partition
+    partition.leader_id = raft.leader_id
+    partition.leader_epoch = raft.epoch
+    partition.high_watermark = raft.high_watermark
     replicas = dict(raft.replicas)
     for voter in raft.voters.voters:
         key = ReplicaKey(voter.node_id, voter.directory_id)
         progress = None if voter.node_id == services.node_id else replicas.pop(key, Progress())
-        answer.current_voters.append(_replica(services, key, progress, version))
-    answer.observers = [_replica(services, key, progress, version) for key, progress in replicas.items()]
-    return answer
+        partition.current_voters.append(_replica(services, key, progress, version))
+    partition.observers = [_replica(services, key, progress, version) for key, progress in replicas.items()]
+    return partition
 
 
 def _replica(
     services: NodeServices, key: ReplicaKey, progress: Progress | None, version: int
 ) -> ReplicaState:
-    """``progress`` None: the leader itself, which is always as far as it is."""
+    """``progress`` None: the leader itself, which is always caught up."""
     clock = services.clock
     since_boot_ms = clock.now_ms() - clock.monotonic_ms()
     state = ReplicaState(replica_id=key.node_id)

@@ -1,9 +1,9 @@
-"""DescribeTopicPartitions v0 (KIP-966): topics by name, a page at a time, with their eligible leaders."""
+"""DescribeTopicPartitions v0 (KIP-966): topics by name, one page at a time, with eligible leader replicas."""
 
 from __future__ import annotations
 
 from ruslo.broker.handlers.services import Services
-from ruslo.broker.metadata.topic_responses import TopicAnswer
+from ruslo.broker.metadata.topic_responses import TopicResponse
 from ruslo.broker.requests.authorized_operations import TOPIC_OPERATIONS
 from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.controller.topic_image import TopicImage
@@ -18,7 +18,7 @@ from ruslo.protocol.messages.describe_topic_partitions_response import (
 )
 
 _METADATA_VERSION = 13
-"""Partitions are shown as this version of Metadata shows them."""
+"""Partitions are described as in this version of Metadata."""
 
 
 def handle(
@@ -29,14 +29,14 @@ def handle(
     if request.cursor is not None:
         first_name, first_index = request.cursor.topic_name, request.cursor.partition_index
         if first_index < 0 or (request.topics and first_name not in {each.name for each in request.topics}):
-            # The response has no place for an error of the whole request.
+            # The response has no field for an error of the whole request.
             return DescribeTopicPartitionsResponse(
                 topics=[_failed(each.name, ErrorCode.INVALID_REQUEST) for each in request.topics]
             )
     wanted = {topic.name for topic in request.topics} or image.topics.by_name.keys()
     limit = services.dynamic_config.current.int("max.request.partition.size.limit")
     remaining = min(max(request.response_partition_limit, 1), limit)
-    lost = services.metadata.topic_responses.lost_leaders()
+    lost = services.topic_responses.lost_leaders()
     response = DescribeTopicPartitionsResponse()
     for name in sorted(each for each in wanted if each >= first_name):
         topic = image.topics.by_name.get(name)
@@ -47,11 +47,11 @@ def handle(
         if remaining == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=index)
             break
-        answer = services.metadata.topic_responses.get(
+        description = services.topic_responses.get(
             image, topic, context.listener_name, _METADATA_VERSION, with_operations=False, lost=lost
         )
         end = min(index + remaining, len(topic.partitions))
-        response.topics.append(_described(topic, answer, index, end))
+        response.topics.append(_described(topic, description, index, end))
         remaining -= max(end - index, 0)
         if end < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=end)
@@ -60,7 +60,7 @@ def handle(
 
 
 def _described(
-    topic: TopicImage, answer: TopicAnswer, start: int, end: int
+    topic: TopicImage, description: TopicResponse, start: int, end: int
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
@@ -80,7 +80,7 @@ def _described(
                 offline_replicas=shown.offline_replicas,
             )
             for shown, partition in zip(
-                answer.partitions[start:end], topic.partitions[start:end], strict=True
+                description.partitions[start:end], topic.partitions[start:end], strict=True
             )
         ],
     )

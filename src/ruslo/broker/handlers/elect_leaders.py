@@ -1,6 +1,6 @@
-"""ElectLeaders v0-2 (KIP-460): preferred leaders, or from v1 on anybody alive. v2 is flexible.
+"""ElectLeaders v0-2 (KIP-460): elect preferred leaders or, from v1 on, unclean leaders. v2 is flexible.
 
-v0 has no place for an error of the whole request, so that it is given for each partition that was named.
+v0 has no field for an error of the whole request, so each requested partition carries it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ async def handle(
     try:
         response = await services.controller.submit(request, context, timeout_ms=request.timeout_ms)
     except KafkaError as error:
-        return _refused(request, error, context.api_version)
+        return _failed(request, error, context.api_version)
     assert isinstance(response, ElectLeadersResponse)
     await services.metadata.wait_for(services.controller.committed_offset)
     return response
 
 
-def _refused(request: ElectLeadersRequest, error: KafkaError, version: int) -> ElectLeadersResponse:
+def _failed(request: ElectLeadersRequest, error: KafkaError, version: int) -> ElectLeadersResponse:
     response = ElectLeadersResponse(
         replica_election_results=[
             ReplicaElectionResult(

@@ -1,6 +1,6 @@
-"""EndQuorumEpoch v0-1 (KIP-595): the leader of the metadata log steps down and names its successors.
+"""EndQuorumEpoch v0-1 (KIP-595): the leader of the metadata log resigns and names its preferred successors.
 
-v1 names them with their directory ids (KIP-853).
+v1 adds their directory ids (KIP-853).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ async def handle(
         return EndQuorumEpochResponse(error_code=error)
     response = EndQuorumEpochResponse()
     for topic in request.topics:
-        answered = TopicData(topic_name=topic.topic_name)
-        response.topics.append(answered)
+        topic_response = TopicData(topic_name=topic.topic_name)
+        response.topics.append(topic_response)
         for partition in topic.partitions:
             if not is_metadata_log(topic.topic_name, partition.partition_index):
                 unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                answered.partitions.append(
+                topic_response.partitions.append(
                     PartitionData(partition_index=partition.partition_index, error_code=unknown)
                 )
                 continue
@@ -48,7 +48,7 @@ async def handle(
                     epoch=partition.leader_epoch, leader_id=partition.leader_id, preferred=preferred
                 )
             )
-            answered.partitions.append(
+            topic_response.partitions.append(
                 PartitionData(error_code=result.error, leader_id=result.leader_id, leader_epoch=result.epoch)
             )
             if context.api_version >= 1:

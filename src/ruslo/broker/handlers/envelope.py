@@ -1,4 +1,4 @@
-"""Envelope v0 (KIP-590): a broker passes on what a client asked of it, with who the client is."""
+"""Envelope v0 (KIP-590): a broker forwards the request of a client together with the client's principal."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ async def handle(
         header, message, principal = open_envelope(request)
         host = str(ipaddress.ip_address(bytes(request.client_host_address)))
     except (ProtocolError, ValueError) as error:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"the envelope cannot be opened: {error}") from error
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The envelope cannot be decoded: {error}") from error
     api = API_BY_KEY[header.api_key]
     handler = services.apis.handlers.get(api.key)
     if handler is None or not api.forwardable:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{api.name} is nothing that a broker may pass on")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{api.name} cannot be forwarded")
     if services.raft.leader_id != services.node_id:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     original = RequestContext(

@@ -1,6 +1,6 @@
-"""FetchSnapshot v0-1 (KIP-630): a piece of a snapshot of the metadata log.
+"""FetchSnapshot v0-1 (KIP-630): a chunk of a snapshot of the metadata log.
 
-v1 adds the directory id of the replica and where the leader is (KIP-853).
+v1 adds the replica's directory id and the leader's endpoint (KIP-853).
 """
 
 from __future__ import annotations
@@ -30,27 +30,29 @@ async def handle(
         return FetchSnapshotResponse(error_code=error)
     response = FetchSnapshotResponse()
     for topic in request.topics:
-        answered = TopicSnapshot(name=topic.name)
-        response.topics.append(answered)
+        topic_response = TopicSnapshot(name=topic.name)
+        response.topics.append(topic_response)
         for partition in topic.partitions:
-            asked = partition.snapshot_id
+            snapshot_id = partition.snapshot_id
             if not is_metadata_log(topic.name, partition.partition):
                 unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                answered.partitions.append(PartitionSnapshot(index=partition.partition, error_code=unknown))
+                topic_response.partitions.append(
+                    PartitionSnapshot(index=partition.partition, error_code=unknown)
+                )
                 continue
             result = await services.raft.handle_request(
                 SnapshotRequest(
                     epoch=partition.current_leader_epoch,
                     replica=ReplicaKey(request.replica_id, partition.replica_directory_id),
-                    id=snapshots.SnapshotId(asked.end_offset, asked.epoch),
+                    id=snapshots.SnapshotId(snapshot_id.end_offset, snapshot_id.epoch),
                     position=partition.position,
                 )
             )
             assert isinstance(result, SnapshotResponse)
-            answered.partitions.append(
+            topic_response.partitions.append(
                 PartitionSnapshot(
                     error_code=result.error,
-                    snapshot_id=SnapshotId(end_offset=asked.end_offset, epoch=asked.epoch),
+                    snapshot_id=SnapshotId(end_offset=snapshot_id.end_offset, epoch=snapshot_id.epoch),
                     current_leader=LeaderIdAndEpoch(leader_id=result.leader_id, leader_epoch=result.epoch),
                     size=result.size,
                     position=result.position,

@@ -1,5 +1,4 @@
-"""What a broker does not decide or know itself: it asks the active controller, and gives its answer
-(KIP-590).
+"""Requests that a broker forwards to the active controller as a whole (KIP-590).
 
 AddRaftVoter v0-1 and RemoveRaftVoter v0 (KIP-853), DescribeQuorum v0-2 (KIP-595), UnregisterBroker v0
 (KIP-631)."""
@@ -14,5 +13,5 @@ from ruslo.protocol.message import Message
 
 async def handle(services: Services, request: Message, context: RequestContext) -> Message:
     gateway = services.controller
-    assert isinstance(gateway, ControllerGateway), "brokers reach the controller through it"
+    assert isinstance(gateway, ControllerGateway), "a broker's controller is its gateway"
     return await gateway.forward(request, context)

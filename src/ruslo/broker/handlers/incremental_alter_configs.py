@@ -1,7 +1,7 @@
-"""IncrementalAlterConfigs v0-1 (KIP-339): set, delete, append, subtract single configs of a resource.
+"""IncrementalAlterConfigs v0-1 (KIP-339): set, delete, append or subtract single configs of a resource.
 
-Levels of loggers (KIP-412) live in this process and are changed here; everything else is the controller's. A
-broker checks changes of its own configs first: no other node knows its property file.
+Log levels (KIP-412) belong to this process and are changed here; the controller changes everything else. A
+broker validates changes of its own configs first, because no other node has its property file.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ async def handle(
     for resource in request.resources:
         if resource.resource_type == BROKER_LOGGER:
             responses.append(_change_loggers(services, resource, request.validate_only))
-        elif resource.resource_type == BROKER and (error := _refusal(services, resource, context)):
-            responses.append(_answer(resource, error))
+        elif resource.resource_type == BROKER and (error := _validation_error(services, resource, context)):
+            responses.append(_result(resource, error))
         else:
             accepted.append(resource)
     if accepted:
@@ -43,7 +43,7 @@ async def handle(
     return IncrementalAlterConfigsResponse(responses=responses)
 
 
-def _refusal(
+def _validation_error(
     services: NodeServices, resource: AlterConfigsResource, context: RequestContext
 ) -> KafkaError | None:
     alterations = [Alteration(each.name, each.config_operation, each.value) for each in resource.configs]
@@ -62,7 +62,7 @@ async def _submit(
     try:
         response = await services.controller.submit(request, context)
     except KafkaError as error:
-        return [_answer(resource, error) for resource in request.resources]
+        return [_result(resource, error) for resource in request.resources]
     assert isinstance(response, IncrementalAlterConfigsResponse)
     await services.metadata.wait_for(services.controller.committed_offset)
     return response.responses
@@ -75,14 +75,14 @@ def _change_loggers(
     try:
         change_logger_levels(services.node_id, resource.resource_name, changes, validate_only=validate_only)
     except KafkaError as error:
-        return _answer(resource, error)
-    return _answer(resource)
+        return _result(resource, error)
+    return _result(resource)
 
 
-def _answer(resource: AlterConfigsResource, error: KafkaError | None = None) -> AlterConfigsResourceResponse:
-    answer = AlterConfigsResourceResponse(
+def _result(resource: AlterConfigsResource, error: KafkaError | None = None) -> AlterConfigsResourceResponse:
+    result = AlterConfigsResourceResponse(
         resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
     )
     if error is not None:
-        answer.error_code, answer.error_message = error.code, error.message
-    return answer
+        result.error_code, result.error_message = error.code, error.message
+    return result

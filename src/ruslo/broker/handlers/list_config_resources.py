@@ -1,4 +1,4 @@
-"""ListConfigResources v0-1 (KIP-1142): names of what can be configured. v0 lists client metrics only."""
+"""ListConfigResources v0-1 (KIP-1142): the names of configurable resources. v0 lists client metrics only."""
 
 from __future__ import annotations
 

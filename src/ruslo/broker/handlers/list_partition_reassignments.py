@@ -1,4 +1,4 @@
-"""ListPartitionReassignments v0 (KIP-455): what is on its way to other brokers."""
+"""ListPartitionReassignments v0 (KIP-455): the reassignments in progress."""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
-"""Metadata v0-13: brokers, topics, and the leader of each partition. Unknown topics may be created.
+"""Metadata v0-13: brokers, topics and the leader of each partition. Unknown topics may be created.
 
-As in Apache Kafka, the response does not wait for a creation: it says UNKNOWN_TOPIC_OR_PARTITION, and the
-client finds the topic when it asks again.
+As in Apache Kafka, the response does not wait for a creation: it contains UNKNOWN_TOPIC_OR_PARTITION, and the
+client finds the topic with its next request.
 
-v0: an empty list of topics means all; from v1 null does, and an empty one means none. v4: the client says
-whether topics may be created. v8: authorized operations (KIP-430). v10: topic ids, to ask by from v12 on.
+- v0: an empty list of topics means all; from v1 on null does, and an empty list means none.
+- v4: the client says whether topics may be created.
+- v8: authorized operations (KIP-430).
+- v10: topic ids, accepted in requests from v12 on.
 
-After thousands of partitions have got other leaders, their part of the response is rebuilt in slices. The
-response is then put together in one step, from one state of the metadata.
+After leader changes of thousands of partitions, their descriptions are rebuilt in slices. Then the response
+is assembled in one step from one state of the metadata.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from itertools import islice
 
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.metadata.controller_id import controller_id
-from ruslo.broker.metadata.topic_responses import TopicAnswer
+from ruslo.broker.metadata.topic_responses import TopicResponse
 from ruslo.broker.requests.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.scheduling.scheduler import Priority, for_each
@@ -42,13 +44,13 @@ logger = logging.getLogger(__name__)
 
 _CREATION_TIMEOUT_MS = 30_000
 USE_DEFAULT = -1
-"""The controller chooses."""
+"""The controller's default applies."""
 MANY_PARTITIONS = 500
 """Above this number the response is built in slices: each partition takes some 10 µs."""
 MAX_CREATED_TOPICS = 250
-"""Topics that one request creates; the client asks again for the others."""
-_ROUNDS = 5
-"""In which answers are made anew that are out of date before the last is there. Then it has to do."""
+"""The number of topics that one request creates; the client's retries create the others."""
+_MAX_ROUNDS = 5
+"""Descriptions that become outdated while others are built are rebuilt in at most this many rounds."""
 
 
 def handle(
@@ -57,35 +59,35 @@ def handle(
     missing = _to_create(services, request)
     outdated = _outdated(services, request, context)
     if outdated:
-        response: MetadataResponse | Awaitable[MetadataResponse] = _answer_in_slices(
+        response: MetadataResponse | Awaitable[MetadataResponse] = _respond_in_slices(
             services, request, context, outdated
         )
     else:
-        response = _answer(services, request, context)
+        response = _respond(services, request, context)
     if missing:
         _create(services, missing)
     return response
 
 
 def _outdated(services: Services, request: MetadataRequest, context: RequestContext) -> list[TopicImage]:
-    """The topics asked for whose answers have to be made; none if they have few partitions together."""
+    """The requested topics whose descriptions must be rebuilt; none if they have few partitions together."""
     metadata = services.metadata
-    image, answers = metadata.image, metadata.topic_responses
+    image, responses = metadata.image, services.topic_responses
     if image.topics.partition_count <= MANY_PARTITIONS:
         return []
     topics: Iterable[TopicImage] = image.topics.by_name.values()
-    if not _asks_for_all(request, context):
+    if not _requests_all_topics(request, context):
         named = (image.topics.by_name.get(each.name or "") for each in request.topics or ())
         topics = [topic for topic in named if topic is not None]
         if _partition_count(topics) <= MANY_PARTITIONS:
             return []
-    outdated = answers.outdated(
+    outdated = responses.outdated(
         image,
         topics,
         context.listener_name,
         context.api_version,
         with_operations=request.include_topic_authorized_operations,
-        lost=answers.lost_leaders(),
+        lost=responses.lost_leaders(),
     )
     return outdated if _partition_count(outdated) > MANY_PARTITIONS else []
 
@@ -94,82 +96,84 @@ def _partition_count(topics: Iterable[TopicImage]) -> int:
     return sum(len(topic.partitions) for topic in topics)
 
 
-async def _answer_in_slices(
+async def _respond_in_slices(
     services: Services, request: MetadataRequest, context: RequestContext, outdated: list[TopicImage]
 ) -> MetadataResponse:
     metadata = services.metadata
 
-    def make(topic_id: Uuid) -> None:
-        # It may be gone by now, and there may be another image.
+    def rebuild(topic_id: Uuid) -> None:
+        # The topic may be deleted by now, and the image replaced.
         topic = metadata.image.topics.by_id.get(topic_id)
         if topic is not None:
-            _known(services, topic, request, context, lost).encode(context.api_version)
+            _describe(services, topic, request, context, lost).encode(context.api_version)
 
-    for _ in range(_ROUNDS):
-        lost = metadata.topic_responses.lost_leaders()
-        steps = for_each([topic.id for topic in outdated], make)
+    for _ in range(_MAX_ROUNDS):
+        lost = services.topic_responses.lost_leaders()
+        steps = for_each([topic.id for topic in outdated], rebuild)
         await services.scheduler.run(steps, priority=Priority.REQUEST, name="a Metadata response")
         outdated = _outdated(services, request, context)
         if not outdated:
             break
-    return _answer(services, request, context)
+    return _respond(services, request, context)
 
 
-def _asks_for_all(request: MetadataRequest, context: RequestContext) -> bool:
+def _requests_all_topics(request: MetadataRequest, context: RequestContext) -> bool:
     return request.topics is None or (context.api_version == 0 and not request.topics)
 
 
-def _answer(services: Services, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
+def _respond(services: Services, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
     version, image = context.api_version, services.metadata.image
-    lost = services.metadata.topic_responses.lost_leaders()
+    lost = services.topic_responses.lost_leaders()
     response = MetadataResponse(
         brokers=_brokers(services, context.listener_name, lost),
         cluster_id=services.cluster_id,
         controller_id=controller_id(services.metadata, services.node_id),
     )
-    if request.topics is None or _asks_for_all(request, context):
+    if request.topics is None or _requests_all_topics(request, context):
         response.topics = [
-            _known(services, topic, request, context, lost) for topic in image.topics.by_name.values()
+            _describe(services, topic, request, context, lost) for topic in image.topics.by_name.values()
         ]
     else:
-        response.topics = [_asked(services, each, request, context, lost) for each in request.topics]
+        response.topics = [
+            _describe_requested(services, each, request, context, lost) for each in request.topics
+        ]
     if request.include_cluster_authorized_operations and 8 <= version <= 10:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
 
 
-def _asked(
+def _describe_requested(
     services: Services,
-    asked: MetadataRequestTopic,
+    requested: MetadataRequestTopic,
     request: MetadataRequest,
     context: RequestContext,
     lost: Set[int],
 ) -> MetadataResponseTopic:
     topics = services.metadata.image.topics
-    if context.api_version < 12 and (asked.name is None or asked.topic_id != ZERO_UUID):
-        # v10 and v11 have the field, but brokers of that time did not look at it.
-        return _failed(ErrorCode.INVALID_REQUEST, asked.name or "")
-    if asked.name is None or asked.topic_id != ZERO_UUID:
-        by_id = topics.by_id.get(asked.topic_id)
+    if context.api_version < 12 and (requested.name is None or requested.topic_id != ZERO_UUID):
+        # v10 and v11 have the field, but Kafka did not use it then.
+        return _failed(ErrorCode.INVALID_REQUEST, requested.name or "")
+    if requested.name is None or requested.topic_id != ZERO_UUID:
+        by_id = topics.by_id.get(requested.topic_id)
         if by_id is None:
-            return _failed(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
-        return _known(services, by_id, request, context, lost)
-    by_name = topics.by_name.get(asked.name)
+            return _failed(ErrorCode.UNKNOWN_TOPIC_ID, None, requested.topic_id)
+        return _describe(services, by_id, request, context, lost)
+    by_name = topics.by_name.get(requested.name)
     if by_name is not None:
-        return _known(services, by_name, request, context, lost)
-    if topic_name_problem(asked.name) is not None:
-        return _failed(ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
-    return _failed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.name)
+        return _describe(services, by_name, request, context, lost)
+    if topic_name_problem(requested.name) is not None:
+        return _failed(ErrorCode.INVALID_TOPIC_EXCEPTION, requested.name)
+    return _failed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, requested.name)
 
 
-def _known(
+def _describe(
     services: Services,
     topic: TopicImage,
     request: MetadataRequest,
     context: RequestContext,
     lost: Set[int],
-) -> TopicAnswer:
-    return services.metadata.topic_responses.get(
+) -> TopicResponse:
+    return services.topic_responses.get(
         services.metadata.image,
         topic,
         context.listener_name,
@@ -212,7 +216,7 @@ def _to_create(services: Services, request: MetadataRequest) -> set[str]:
         if each.name is not None
         and each.topic_id == ZERO_UUID
         and each.name not in known
-        # Internal topics are made by those who keep their state in them, with settings of their own.
+        # Coordinators create their internal topics themselves, with their own configs.
         and each.name not in INTERNAL_TOPICS
         and topic_name_problem(each.name) is None
     }
@@ -221,8 +225,8 @@ def _to_create(services: Services, request: MetadataRequest) -> set[str]:
     return set(islice(missing, MAX_CREATED_TOPICS))
 
 
-def _with_own_defaults(services: Services, name: str) -> CreatableTopic:
-    """The defaults that this broker was given hold; the controller's hold for those that it was not given."""
+def _creatable_topic(services: Services, name: str) -> CreatableTopic:
+    """This broker's configured defaults apply; otherwise the controller's do."""
     config = services.config
     partitions, replicas = "num.partitions", "default.replication.factor"
     return CreatableTopic(
@@ -238,30 +242,30 @@ def _create(services: Services, missing: set[str]) -> None:
     if not missing:
         return
     request = CreateTopicsRequest(
-        topics=[_with_own_defaults(services, name) for name in sorted(missing)],
+        topics=[_creatable_topic(services, name) for name in sorted(missing)],
         timeout_ms=_CREATION_TIMEOUT_MS,
     )
     services.topics_in_creation |= missing
     creation = services.controller.submit(request, timeout_ms=request.timeout_ms)
-    creation.add_done_callback(partial(_creation_ended, services.topics_in_creation, missing))
+    creation.add_done_callback(partial(_on_creation_done, services.topics_in_creation, missing))
 
 
-def _creation_ended(in_creation: set[str], names: set[str], creation: Future[Message]) -> None:
+def _on_creation_done(in_creation: set[str], names: set[str], creation: Future[Message]) -> None:
     in_creation -= names
     if creation.cancelled():
         return
     if isinstance(error := creation.exception(), KafkaError):
-        logger.warning("%d topic(s) were not created on first use: %s", len(names), error)
+        logger.warning("auto-creation of %d topics failed: %s", len(names), error)
         return
     response = creation.result()
     assert isinstance(response, CreateTopicsResponse)
     # Another broker may have created a topic in the same moment.
-    refused = [t for t in response.topics if t.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS)]
-    if refused:
+    rejected = [t for t in response.topics if t.error_code not in (0, ErrorCode.TOPIC_ALREADY_EXISTS)]
+    if rejected:
         logger.warning(
-            "%d topic(s) were not created on first use; the first is %s: %s (%s)",
-            len(refused),
-            refused[0].name,
-            refused[0].error_message,
-            ErrorCode(refused[0].error_code).name,
+            "auto-creation of %d topics failed; the first is %s: %s (%s)",
+            len(rejected),
+            rejected[0].name,
+            rejected[0].error_message,
+            ErrorCode(rejected[0].error_code).name,
         )

@@ -1,7 +1,7 @@
-"""Fetch v13-18 on a controller's listener: replication of the metadata log, and nothing else.
+"""Fetch v13-18 on a controller listener: replication of the metadata log only.
 
-v15 puts the replica into a struct of its own (KIP-903), v17 adds its directory id (KIP-853), v18 the high
-watermark it knows (KIP-1166). By name (v12 and older) the log is not fetched.
+v15 has a ReplicaState struct (KIP-903), v17 adds the directory id (KIP-853), v18 the known high watermark
+(KIP-1166). Fetches by topic name (v12 and older) are rejected.
 """
 
 from __future__ import annotations
@@ -24,29 +24,31 @@ from ruslo.protocol.messages.fetch_response import (
     SnapshotId,
 )
 
-TOPIC_IDS_FROM = 13
-REPLICA_STATE_FROM = 15
-ENDPOINTS_FROM = 16
-HIGH_WATERMARK_FROM = 18
+TOPIC_IDS_MIN_VERSION = 13
+REPLICA_STATE_MIN_VERSION = 15
+ENDPOINTS_MIN_VERSION = 16
+HIGH_WATERMARK_MIN_VERSION = 18
 _ANY_HIGH_WATERMARK = (1 << 63) - 1
 
 
 async def handle(services: NodeServices, request: FetchRequest, context: RequestContext) -> FetchResponse:
     error = cluster_error(services, request.cluster_id)
-    if context.api_version < TOPIC_IDS_FROM:
+    if context.api_version < TOPIC_IDS_MIN_VERSION:
         error = ErrorCode.INVALID_REQUEST
     if error is not ErrorCode.NONE:
         return FetchResponse(error_code=error)
     version = context.api_version
-    replica_id = request.replica_state.replica_id if version >= REPLICA_STATE_FROM else request.replica_id
+    replica_id = (
+        request.replica_state.replica_id if version >= REPLICA_STATE_MIN_VERSION else request.replica_id
+    )
     response = FetchResponse()
     for topic in request.topics:
-        answered = FetchableTopicResponse(topic_id=topic.topic_id)
-        response.responses.append(answered)
+        topic_response = FetchableTopicResponse(topic_id=topic.topic_id)
+        response.responses.append(topic_response)
         for partition in topic.partitions:
             if topic.topic_id != METADATA_TOPIC_ID or partition.partition != 0:
                 unknown = ErrorCode.UNKNOWN_TOPIC_ID
-                answered.partitions.append(
+                topic_response.partitions.append(
                     PartitionData(
                         partition_index=partition.partition,
                         error_code=unknown,
@@ -67,15 +69,15 @@ async def handle(services: NodeServices, request: FetchRequest, context: Request
                 )
             )
             assert isinstance(result, RaftFetchResponse)
-            answered.partitions.append(_partition(result, services.raft.start_offset))
-            if version >= ENDPOINTS_FROM:
+            topic_response.partitions.append(_partition(result, services.raft.start_offset))
+            if version >= ENDPOINTS_MIN_VERSION:
                 response.node_endpoints = node_endpoints(result, NodeEndpoint)
     return response
 
 
 def _known_high_watermark(partition: FetchPartition, version: int) -> int:
-    """Whoever cannot say what it knows is not answered for the sake of a newer one alone."""
-    return partition.high_watermark if version >= HIGH_WATERMARK_FROM else _ANY_HIGH_WATERMARK
+    """A follower that cannot report its high watermark gets no response for a newer one alone."""
+    return partition.high_watermark if version >= HIGH_WATERMARK_MIN_VERSION else _ANY_HIGH_WATERMARK
 
 
 def _partition(result: RaftFetchResponse, start_offset: int) -> PartitionData:

@@ -1,4 +1,4 @@
-"""What the answers of the quorum's APIs have in common."""
+"""What the responses of the quorum's APIs have in common."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EndpointT = TypeVar("EndpointT")
 
 
 def foreign_cluster(services: NodeServices, cluster_id: str | None) -> bool:
-    """Whether the asker belongs to another cluster; not to say which is to belong to any."""
+    """Whether the sender belongs to another cluster; without a cluster id it may belong to any."""
     return cluster_id is not None and cluster_id != services.cluster_id
 
 
@@ -28,7 +28,7 @@ def is_metadata_log(topic_name: str, partition_index: int) -> bool:
 
 
 def node_endpoints(result: RaftResponse, make: Callable[..., EndpointT]) -> list[EndpointT]:
-    """Where the leader is, in the API's own kind of endpoint."""
+    """The leader's endpoint in the API's own type."""
     at = result.endpoint
     if at is None or result.leader_id == NO_NODE:
         return []

@@ -1,4 +1,4 @@
-"""RemoveRaftVoter v0 (KIP-853): a controller is no longer to vote."""
+"""RemoveRaftVoter v0 (KIP-853): remove a controller from the voters."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ruslo.broker.coordinators.txns.offset_commits import TransactionalOffsetCommits
     from ruslo.broker.metadata.dynamic_config import DynamicConfig
     from ruslo.broker.metadata.loader import MetadataLoader
+    from ruslo.broker.metadata.topic_responses import TopicResponses
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.quorum.raft import RaftDriver
     from ruslo.broker.scheduling.scheduler import Scheduler
@@ -107,5 +108,6 @@ class Services(NodeServices):
     transactions_topic: InternalTopic
     transactional_commits: TransactionalOffsetCommits
     markers: MarkerWriter
+    topic_responses: TopicResponses
     topics_in_creation: set[str] = field(default_factory=set)
     """Topics that the controller is creating for Metadata requests."""

@@ -1,4 +1,4 @@
-"""UnregisterBroker v0: forget a broker that will not come back; one that is alive registers again."""
+"""UnregisterBroker v0: remove the registration of a broker; one that is alive registers again."""
 
 from __future__ import annotations
 

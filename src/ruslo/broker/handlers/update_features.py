@@ -31,9 +31,9 @@ async def handle(
 def _raises_kraft_version(services: NodeServices, request: UpdateFeaturesRequest) -> bool:
     if request.validate_only or services.raft.leader_id != services.node_id:
         return False
-    present = services.raft.kraft_version
+    current = services.raft.kraft_version
     return any(
-        each.feature == KRAFT_VERSION and each.max_version_level > present for each in request.feature_updates
+        each.feature == KRAFT_VERSION and each.max_version_level > current for each in request.feature_updates
     )
 
 
@@ -48,14 +48,14 @@ async def _submit(
 async def _upgrade_quorum(
     services: NodeServices, request: UpdateFeaturesRequest, context: RequestContext
 ) -> UpdateFeaturesResponse:
-    """kraft.version is the quorum's own affair: no metadata record holds it, but the voters' records do.
+    """The quorum raises kraft.version itself: a control record holds it, not a metadata record.
 
-    There is no way back, so the controller must find nothing wrong with any of the updates before.
+    It cannot be undone, so the controller must accept all updates first.
     """
-    trial = UpdateFeaturesRequest(
+    validation = UpdateFeaturesRequest(
         timeout_ms=request.timeout_ms, feature_updates=request.feature_updates, validate_only=True
     )
-    response = await _submit(services, trial, context)
+    response = await _submit(services, validation, context)
     if not response.error_code:
         result = await services.raft.upgrade_kraft_version()
         if result.error is not ErrorCode.NONE:

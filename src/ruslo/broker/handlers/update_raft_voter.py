@@ -1,4 +1,4 @@
-"""UpdateRaftVoter v0 (KIP-853): a voter tells a new leader where it is and what it supports."""
+"""UpdateRaftVoter v0 (KIP-853): a voter reports its endpoints and supported versions to a new leader."""
 
 from __future__ import annotations
 

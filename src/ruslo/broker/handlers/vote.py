@@ -1,4 +1,4 @@
-"""Vote v0-2 (KIP-595): another node wants to lead the metadata log.
+"""Vote v0-2 (KIP-595): another node requests a vote for the leadership of the metadata log.
 
 v1 adds directory ids and endpoints (KIP-853), v2 the pre-vote (KIP-996).
 """
@@ -20,12 +20,12 @@ async def handle(services: NodeServices, request: VoteRequest, context: RequestC
         return VoteResponse(error_code=error)
     response = VoteResponse()
     for topic in request.topics:
-        answered = TopicData(topic_name=topic.topic_name)
-        response.topics.append(answered)
+        topic_response = TopicData(topic_name=topic.topic_name)
+        response.topics.append(topic_response)
         for partition in topic.partitions:
             if not is_metadata_log(topic.topic_name, partition.partition_index):
                 unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                answered.partitions.append(
+                topic_response.partitions.append(
                     PartitionData(partition_index=partition.partition_index, error_code=unknown)
                 )
                 continue
@@ -40,7 +40,7 @@ async def handle(services: NodeServices, request: VoteRequest, context: RequestC
                 )
             )
             assert isinstance(result, RaftVoteResponse)
-            answered.partitions.append(
+            topic_response.partitions.append(
                 PartitionData(
                     error_code=result.error,
                     leader_id=result.leader_id,

@@ -1,4 +1,4 @@
-"""Connections to the other brokers of the cluster, for what coordinators and leaders ask each other."""
+"""Connections to the other brokers, for requests between coordinators and leaders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class BrokerLinks:
         self._tasks: set[asyncio.Task[Message]] = set()
 
     def request(self, broker_id: int, message: Message, response: type[MessageT]) -> asyncio.Future[Message]:
-        """In the newest version that both know. Fails with KafkaError if the broker cannot be reached."""
+        """The request uses the newest version that both support. Fails with KafkaError if the broker is
+        unreachable."""
         task: asyncio.Task[Message] = asyncio.get_running_loop().create_task(
             self._exchange(broker_id, message, response)
         )
@@ -51,13 +52,13 @@ class BrokerLinks:
         if opening is None:
             opening = asyncio.get_running_loop().create_task(self._connect(broker_id))
             self._open[broker_id] = opening
-        # Whoever gives up must not take the connection away from the others who wait for it.
+        # A caller that gives up must not cancel the connection for the others.
         return await asyncio.shield(opening)
 
     async def _connect(self, broker_id: int) -> Channel:
         address = self._address(broker_id)
         if address is None:
-            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker_id} is not registered")
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"Broker {broker_id} is not registered")
         return await Channel.open(*address, self._settings)
 
 

@@ -1,4 +1,5 @@
-"""Settings in force now: the property file, with the metadata log's dynamic configs over it (KIP-226)."""
+"""The configuration in force: the property file, overridden by the dynamic configs of the metadata log
+(KIP-226)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ TopicSubscriber: TypeAlias = Callable[[str, LogConfig], None]
 
 
 class DynamicConfig:
-    """Subscribes to the metadata; make it before whoever asks it for a topic's settings subscribes there."""
+    """Create it before subscribers of the metadata that read topic configs, so that it is notified first."""
 
     def __init__(self, static: BrokerConfig, metadata: MetadataLoader, *, node_id: int) -> None:
         self.current = static
@@ -30,25 +31,26 @@ class DynamicConfig:
         self._metadata = metadata
         self._node_id = node_id
         self._log_configs: dict[tuple[tuple[str, str], ...], LogConfig] = {}
-        """By overrides: thousands of topics share a few sets of them."""
+        """By overrides: thousands of topics share a few of them."""
         self._broker_subscribers: list[BrokerSubscriber] = []
         self._topic_subscribers: list[TopicSubscriber] = []
-        metadata.subscribe(self._metadata_changed)
+        metadata.subscribe(self._on_metadata_change)
 
     def subscribe(self, subscriber: BrokerSubscriber) -> None:
-        """Call it with the broker's settings, now and whenever they change.
+        """Call the subscriber with the broker's configuration, now and after every change.
 
-        A subscriber of a broker that starts may come after the dynamic settings of the metadata log.
+        During a start the dynamic configs may be known before the subscriber exists.
         """
         self._broker_subscribers.append(subscriber)
         subscriber(self.current)
 
     def subscribe_topics(self, subscriber: TopicSubscriber) -> None:
-        """Call it with a topic's name and settings whenever those of an existing topic change."""
+        """Call the subscriber with a topic's name and configuration after every change of an existing
+        topic."""
         self._topic_subscribers.append(subscriber)
 
     def dynamic_rate(self, key: str) -> int:
-        """Bytes a second, of a setting that only exists dynamically; without one there is no limit."""
+        """A byte rate that can only be set dynamically; unlimited if it is not set."""
         configs = self._metadata.image.configs
         for resource in (str(self._node_id), CLUSTER_DEFAULT):
             value = configs.of(BROKER, resource).get(key)
@@ -66,9 +68,9 @@ class DynamicConfig:
             config = self._log_configs[key] = self._usable_log_config(topic, overrides)
         return config
 
-    def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        mine = {(BROKER, CLUSTER_DEFAULT), (BROKER, str(self._node_id))}
-        if delta.changed_configs & mine:
+    def _on_metadata_change(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        own_resources = {(BROKER, CLUSTER_DEFAULT), (BROKER, str(self._node_id))}
+        if delta.changed_configs & own_resources:
             self._reconfigure(image)
             changed_topics = list(image.topics.by_name)
         else:
@@ -89,8 +91,8 @@ class DynamicConfig:
         try:
             self.current = self._static.with_dynamic(defaults, own)
         except ConfigError as error:
-            # The controller checks what it writes, but not against this node's own property file.
-            logger.error("dynamic settings do not fit this broker, the ones before stay in force: %s", error)
+            # The controller validates changes, but not against this node's property file.
+            logger.error("invalid dynamic configs for this broker, keeping the previous ones: %s", error)
             return
         self._log_configs.clear()
         for subscriber in self._broker_subscribers:
@@ -100,6 +102,6 @@ class DynamicConfig:
         try:
             return self.current.log_config(overrides)
         except ConfigError as error:
-            # Written by another release, perhaps: a topic must not be lost over a setting.
-            logger.error("settings of topic %s cannot be used, the broker's own hold: %s", topic, error)
+            # Another release may have written it: a topic must not be lost because of a config.
+            logger.error("invalid configs of topic %s, using the broker's defaults: %s", topic, error)
             return self.current.default_log_config

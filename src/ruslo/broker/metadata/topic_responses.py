@@ -1,13 +1,12 @@
-"""Topics as Metadata shows them, kept until something about them changes.
+"""Topics as Metadata responses describe them, cached until they change.
 
-Clients refresh their metadata every few minutes, and all of them at once after a leader moved; with thousands
-of partitions the building and encoding of the answer is what costs. So each answer remembers its bytes, and
-many of them are made in turns (``handlers/metadata``).
+Clients refresh their metadata every few minutes, and all of them at once after a leader change; with
+thousands of partitions, building and encoding the response is what costs. So each description keeps its
+encoded bytes, and many of them are built in slices (``handlers/metadata``).
 
-For the moment between a leader's death and the election of the next, its partitions are shown without one,
-and it is not listed. A client that is told of a leader that is gone believes it, and comes back only when a
-timer of its own says so (after one or two seconds with librdkafka); one that is told LEADER_NOT_AVAILABLE
-asks again after 100 ms.
+Between the death of a leader and the next election its partitions are described without a leader, and the
+broker is not listed. A client that gets a dead leader comes back only when its own timer says so (after one
+or two seconds with librdkafka); one that gets LEADER_NOT_AVAILABLE retries after 100 ms.
 """
 
 from __future__ import annotations
@@ -21,13 +20,15 @@ from ruslo.model.topics import INTERNAL_TOPICS
 from ruslo.protocol.messages.metadata_response import MetadataResponsePartition, MetadataResponseTopic
 
 if TYPE_CHECKING:
+    from ruslo.broker.metadata.loader import MetadataLoader
+    from ruslo.machines.controller.delta import MetadataDelta
     from ruslo.machines.controller.image import MetadataImage
     from ruslo.machines.controller.topic_image import PartitionImage, TopicImage
     from ruslo.model.ids import Uuid
 
 
-class TopicAnswer(MetadataResponseTopic):
-    """An answer that is encoded once for each version. Not to be changed after it was made."""
+class TopicResponse(MetadataResponseTopic):
+    """A description that is encoded once per version. It must not be changed."""
 
     __slots__ = ("_encoded",)
 
@@ -50,7 +51,7 @@ class TopicAnswer(MetadataResponseTopic):
         return version in self._encoded
 
     def encode(self, version: int) -> None:
-        """Ahead of its being sent."""
+        """Encode it before it is sent."""
         if not self.is_encoded(version):
             self._write(bytearray(), version)
 
@@ -65,32 +66,36 @@ class TopicAnswer(MetadataResponseTopic):
 
 
 class _Kind(NamedTuple):
-    """What an answer depends on besides the topic and the cluster."""
+    """What a description depends on besides the topic and the cluster."""
 
     listener_name: str
     error_version: int
     with_operations: bool
 
 
-class _Kept(NamedTuple):
+class _Cached(NamedTuple):
     topic_version: int
     cluster_version: int
     lost: Set[int]
-    answer: TopicAnswer
+    response: TopicResponse
 
 
 class TopicResponses:
-    def __init__(self) -> None:
-        self._kept: dict[Uuid, dict[_Kind, _Kept]] = {}
-        self.lost_leaders: Callable[[], Set[int]] = frozenset
-        """Brokers whose processes have ended as far as this one can tell, though the metadata have them. It
-        asks the kernel: once for each request."""
+    def __init__(self, metadata: MetadataLoader, lost_leaders: Callable[[], Set[int]]) -> None:
+        """``lost_leaders``: brokers whose processes have ended as far as this broker knows, though they are
+        not fenced yet. It queries the kernel, so call it once per request."""
+        self.lost_leaders = lost_leaders
+        self._image: MetadataImage | None = None
+        self._cached: dict[Uuid, dict[_Kind, _Cached]] = {}
+        metadata.subscribe(self._on_metadata_change)
 
-    def clear(self) -> None:
-        self._kept.clear()
-
-    def forget(self, topic_id: Uuid) -> None:
-        self._kept.pop(topic_id, None)
+    def _on_metadata_change(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        if image is not self._image:
+            # A snapshot replaced the image, and with it the versions of its topics.
+            self._image = image
+            self._cached.clear()
+        for topic_id in delta.deleted_topics:
+            self._cached.pop(topic_id, None)
 
     def get(
         self,
@@ -101,16 +106,16 @@ class TopicResponses:
         *,
         with_operations: bool,
         lost: Set[int],
-    ) -> TopicAnswer:
-        """``lost``: the ``lost_leaders`` of the moment."""
+    ) -> TopicResponse:
+        """``lost``: the current ``lost_leaders``."""
         kind = _Kind(listener_name, error_version(version), with_operations)
-        kinds = self._kept.setdefault(topic.id, {})
-        kept = kinds.get(kind)
-        if kept is not None and kept[:3] == (topic.version, image.cluster.version, lost):
-            return kept.answer
-        answer = _answer(image, topic, kind, lost)
-        kinds[kind] = _Kept(topic.version, image.cluster.version, lost, answer)
-        return answer
+        kinds = self._cached.setdefault(topic.id, {})
+        cached = kinds.get(kind)
+        if cached is not None and cached[:3] == (topic.version, image.cluster.version, lost):
+            return cached.response
+        response = _describe(image, topic, kind, lost)
+        kinds[kind] = _Cached(topic.version, image.cluster.version, lost, response)
+        return response
 
     def outdated(
         self,
@@ -122,33 +127,33 @@ class TopicResponses:
         with_operations: bool,
         lost: Set[int],
     ) -> list[TopicImage]:
-        """Those of which there is no such answer yet, or none any more."""
+        """The topics without a current description."""
         kind, cluster_version = (
             _Kind(listener_name, error_version(version), with_operations),
             image.cluster.version,
         )
         found: list[TopicImage] = []
         for topic in topics:
-            kept = self._kept.get(topic.id, {}).get(kind)
+            cached = self._cached.get(topic.id, {}).get(kind)
             if (
-                kept is None
-                or kept[:3] != (topic.version, cluster_version, lost)
-                or not kept.answer.is_encoded(version)
+                cached is None
+                or cached[:3] != (topic.version, cluster_version, lost)
+                or not cached.response.is_encoded(version)
             ):
                 found.append(topic)
         return found
 
 
 def error_version(version: int) -> int:
-    """Which of three sets of error rules a version follows: 0, 1 to 5 (as 1), 6 and later (as 6)."""
+    """The set of error rules of a version: 0, 1 to 5 (as 1), 6 and later (as 6)."""
     return 0 if version == 0 else 1 if version < 6 else 6
 
 
-def _answer(image: MetadataImage, topic: TopicImage, kind: _Kind, lost: Set[int]) -> TopicAnswer:
+def _describe(image: MetadataImage, topic: TopicImage, kind: _Kind, lost: Set[int]) -> TopicResponse:
     partitions = [
         _partition(image, index, partition, kind, lost) for index, partition in enumerate(topic.partitions)
     ]
-    return TopicAnswer(topic, partitions, TOPIC_OPERATIONS if kind.with_operations else NOT_ASKED)
+    return TopicResponse(topic, partitions, TOPIC_OPERATIONS if kind.with_operations else NOT_ASKED)
 
 
 def _partition(
@@ -169,9 +174,9 @@ def _partition(
         leader, error = -1, ErrorCode.LEADER_NOT_AVAILABLE
     elif leader not in reachable:
         leading = brokers.get(leader)
-        # Only newer clients know an error for a leader that does not listen where they come from.
-        unheard = leading is not None and not leading.fenced and kind.error_version >= 6
-        error = ErrorCode.LISTENER_NOT_FOUND if unheard else ErrorCode.LEADER_NOT_AVAILABLE
+        # Only newer clients know the error for a leader that lacks their listener.
+        lacks_listener = leading is not None and not leading.fenced and kind.error_version >= 6
+        error = ErrorCode.LISTENER_NOT_FOUND if lacks_listener else ErrorCode.LEADER_NOT_AVAILABLE
         leader = -1
     elif kind.error_version == 0:
         if len(reachable) < len(replicas):

@@ -66,7 +66,7 @@ def replica_families(
     yield single(catalog.OFFLINE_REPLICAS, partitions.offline_count)
     yield single(catalog.ISR_SHRINKS, isr_changes.shrinks)
     yield single(catalog.ISR_EXPANDS, isr_changes.expands)
-    yield single(catalog.FAILED_ISR_UPDATES, proposals.refused)
+    yield single(catalog.FAILED_ISR_UPDATES, proposals.rejected)
     yield single(
         catalog.MAX_REPLICA_LAG,
         max((each.follower.lag for each in partitions if not each.is_leader), default=0),

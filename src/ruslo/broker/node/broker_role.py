@@ -30,6 +30,7 @@ from ruslo.broker.handlers.fetch import FetchHandler
 from ruslo.broker.handlers.produce import ProduceHandler
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.metadata.broker_links import BrokerLinks
+from ruslo.broker.metadata.topic_responses import TopicResponses
 from ruslo.broker.metrics.group_source import GroupSource
 from ruslo.broker.metrics.partition_source import (
     compaction_families,
@@ -63,12 +64,12 @@ from ruslo.net.server import Server
 
 logger = logging.getLogger(__name__)
 
-CONTROLLED_SHUTDOWN_MS = 30_000
+CONTROLLED_SHUTDOWN_TIMEOUT_MS = 30_000
 
 
 class BrokerRole:
     def __init__(self, base: NodeBase, server: Server) -> None:
-        """``server``: has the listeners of clients, and does not accept yet."""
+        """``server``: bound to the client listeners, not accepting yet."""
         self._base = base
         self._server = server
         config = base.config
@@ -120,35 +121,36 @@ class BrokerRole:
         await self._serve()
 
     async def _leave_cluster(self) -> None:
-        """Once: before the connections end, or when the start has failed before there were any."""
+        """Controlled shutdown, once: before connections close, or when the start failed before there were
+        any."""
         if self._base.raft.failure is not None or self.lifecycle.state is LifecycleState.STOPPING:
             return
         if self._base.config.bool("controlled.shutdown.enable"):
-            await self.lifecycle.shut_down(timeout_ms=CONTROLLED_SHUTDOWN_MS)
+            await self.lifecycle.shut_down(timeout_ms=CONTROLLED_SHUTDOWN_TIMEOUT_MS)
         else:
-            # The controller notices later, as it notices a broker that was killed.
+            # The controller detects it later, as it detects a killed broker.
             self.lifecycle.abandon()
 
     async def _load_logs(self) -> None:
         base, config = self._base, self._base.config
         threads = base.dynamic_config.current.int("num.recovery.threads.per.data.dir")
         if not base.logs.was_clean:
-            # Recovery reads every segment that was not synced: whoever asks is told how far it is.
+            # Recovery reads every unsynced segment: clients can query its progress.
             await self._server.start(StartupResponses(base.logs).handle_frame)
-        # Even after a clean stop thousands of logs take a while, and heartbeats must go on meanwhile.
+        # Even after a clean shutdown thousands of logs take a while, and heartbeats must go on meanwhile.
         await asyncio.to_thread(base.logs.load, base.dynamic_config.log_config, recovery_threads=threads)
         self.has_loaded = True
         assignments = DirectoryAssignments(
             base.gateway,
             broker_id=config.node_id,
             broker_epoch=self._epoch,
-            report_lost=self.lifecycle.directory_lost,
+            report_failed_directory=self.lifecycle.report_failed_directory,
         )
         base.undo.push_async_callback(assignments.stop)
         proposals = AlterPartitionManager(base.gateway, broker_id=config.node_id, broker_epoch=self._epoch)
         base.undo.push_async_callback(proposals.stop)
         fetchers = ReplicaFetchers(base.address_of, self._fetcher_settings())
-        base.metadata.topic_responses.lost_leaders = fetchers.lost_leaders
+        self.topic_responses = TopicResponses(base.metadata, fetchers.lost_leaders)
         isr_changes = IsrChanges()
         self.partitions = PartitionManager(
             config.node_id,
@@ -174,7 +176,7 @@ class BrokerRole:
         base.metadata.subscribe(self.partitions.apply, self.partitions.applied)
         await self.partitions.applied()
         self.partitions.mark_strays()
-        # Once unfenced it may be elected because of data that it has lost.
+        # Once unfenced, this broker could be elected because of data that it has lost.
         await assignments.lost_replicas_reported()
         periodic_tasks = PeriodicTasks(config, base.logs, self.partitions, base.scheduler)
         base.undo.push_async_callback(periodic_tasks.stop)
@@ -287,6 +289,7 @@ class BrokerRole:
             clock=base.clock,
             scheduler=base.scheduler,
             metadata=base.metadata,
+            topic_responses=self.topic_responses,
             controller=base.gateway,
             raft=base.raft,
             partitions=self.partitions,
@@ -329,8 +332,7 @@ class BrokerRole:
         await self.lifecycle.unfence()
         dispatcher = Dispatcher(services, broker_apis(produce, fetch), requests)
         await self._server.start(dispatcher.handle_frame)
-        # Connections end before anything that serves them; closing a server twice does no harm.
+        # Connections close before anything that serves them; closing a server twice is harmless.
         base.undo.push_async_callback(self._server.close)
-        # Whoever asks here while the leaderships move is told where they went, which a closed connection
-        # would not say.
+        # While leaderships move, clients still learn here where they went.
         base.undo.push_async_callback(self._leave_cluster)

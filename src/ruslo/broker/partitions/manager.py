@@ -330,7 +330,7 @@ class PartitionManager:
                 self._fetchers.unfollow((partition.topic_id, index))
                 self._offline.add(topic, partition.topic_id, index)
                 partition.retire()
-        self._assignments.directory_lost(directory.directory_id)
+        self._assignments.on_directory_failure(directory.directory_id)
         if directory.path == self._metadata_log_dir:
             self._on_fatal_failure(f"the metadata log directory {directory.path} has failed")
         elif not any(each.online and each.holds_partitions for each in self._logs.directories):

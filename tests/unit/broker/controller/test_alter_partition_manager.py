@@ -6,7 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import cast
 
-from ruslo.broker.controller.alter_partition_manager import AT_MOST, AlterPartitionManager
+from ruslo.broker.controller.alter_partition_manager import MAX_PARTITIONS_PER_REQUEST, AlterPartitionManager
 from ruslo.broker.partitions.leader import PartitionLeader
 from ruslo.machines.replica.isr import Proposal
 from ruslo.model.topics import TopicPartition
@@ -34,7 +34,7 @@ class Controller:
 async def test_thousands_of_proposals_go_in_several_requests() -> None:
     controller = Controller()
     proposals = AlterPartitionManager(controller, broker_id=1, broker_epoch=lambda: 7)
-    count = 2 * AT_MOST + 10
+    count = 2 * MAX_PARTITIONS_PER_REQUEST + 10
     for partition_epoch in (4, 5):
         for index in range(count):
             log = SimpleNamespace(topic_id=numbered_uuid(1), partition=TopicPartition("t", index))
@@ -43,6 +43,10 @@ async def test_thousands_of_proposals_go_in_several_requests() -> None:
     async with asyncio.timeout(30):
         while sum(map(len, controller.asked)) < count:  # noqa: ASYNC110
             await asyncio.sleep(0)
-    assert [len(each) for each in controller.asked] == [AT_MOST, AT_MOST, 10]
+    assert [len(each) for each in controller.asked] == [
+        MAX_PARTITIONS_PER_REQUEST,
+        MAX_PARTITIONS_PER_REQUEST,
+        10,
+    ]
     assert [each for asked in controller.asked for each in asked] == [(n, 5) for n in range(count)]
     await proposals.stop()

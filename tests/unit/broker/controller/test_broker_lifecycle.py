@@ -139,7 +139,7 @@ async def test_a_lost_directory_is_reported_before_the_next_heartbeat_is_due() -
     await lifecycle.register()
     await lifecycle.unfence()
     lost.append(SECOND)
-    lifecycle.directory_lost()
+    lifecycle.report_failed_directory()
     async with asyncio.timeout(60):
         while node.image.cluster.brokers[1].log_dirs != (FIRST,):  # noqa: ASYNC110
             await asyncio.sleep(0.001)
@@ -163,7 +163,7 @@ async def test_a_broker_that_can_tell_nobody_of_a_lost_directory_stops() -> None
     await lifecycle.unfence()
     node.raft.resign()
     lost.append(SECOND)
-    lifecycle.directory_lost()
+    lifecycle.report_failed_directory()
     async with asyncio.timeout(60):
         while not failures:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
@@ -244,7 +244,7 @@ def stopping_broker(controller: SlowController, metadata: MetadataLoader) -> Bro
 async def test_a_hand_over_may_take_its_time_while_something_is_committed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lifecycle_module, "_STANDSTILL_MS", 20)
+    monkeypatch.setattr(lifecycle_module, "_NO_PROGRESS_TIMEOUT_MS", 20)
     controller, metadata = SlowController(), MetadataLoader()
     stopping = asyncio.create_task(stopping_broker(controller, metadata).shut_down())
     until_s = time.monotonic() + 0.2
@@ -260,7 +260,7 @@ async def test_a_hand_over_may_take_its_time_while_something_is_committed(
 async def test_nobody_waits_for_a_cluster_in_which_nothing_is_committed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lifecycle_module, "_STANDSTILL_MS", 20)
+    monkeypatch.setattr(lifecycle_module, "_NO_PROGRESS_TIMEOUT_MS", 20)
     controller = SlowController()
     assert not await stopping_broker(controller, MetadataLoader()).shut_down()
     assert controller.asked[0].cancelled()

@@ -15,7 +15,7 @@ from tests.support.machines.controller_bench import FEATURES, admin_node
 async def test_a_controller_registers_once_the_metadata_version_allows_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(controller_registrar, "_UNSUPPORTED_PAUSE_MS", 1)
+    monkeypatch.setattr(controller_registrar, "_UNSUPPORTED_BACKOFF_MS", 1)
     before = {**FEATURES, "metadata.version": 14, "eligible.leader.replicas.version": 0}
     async with admin_node(features=before) as node:
         registrar = ControllerRegistrar(

@@ -77,14 +77,14 @@ async def test_a_leader_that_has_just_died_is_not_named() -> None:
     async with admin_node() as node:
         await create(node, "a")
         before = await exchange(metadata.handle, node, asking("a"))
-        node.metadata.topic_responses.lost_leaders = lambda: {1}
+        node.topic_responses.lost_leaders = lambda: {1}
         response = await exchange(metadata.handle, node, asking("a"))
         assert response.brokers == []
         (partition,) = response.topics[0].partitions
         assert partition.leader_id == -1
         assert ErrorCode(partition.error_code) is ErrorCode.LEADER_NOT_AVAILABLE
         assert partition.isr_nodes == [1]
-        node.metadata.topic_responses.lost_leaders = frozenset
+        node.topic_responses.lost_leaders = frozenset
         assert await exchange(metadata.handle, node, asking("a")) == before
 
 
@@ -113,7 +113,7 @@ async def test_responses_about_thousands_of_partitions_are_built_in_slices(
         assert again == response, "at once, of what was kept"
         named = metadata.handle(node, asking(*names[1:7]), context)  # type: ignore[arg-type]
         assert isinstance(named, MetadataResponse)
-        node.metadata.topic_responses.lost_leaders = lambda: {1}
+        node.topic_responses.lost_leaders = lambda: {1}
         leaderless = await exchange(metadata.handle, node, asking(*names[1:7]))
         assert {each.leader_id for topic in leaderless.topics for each in topic.partitions} == {-1}
 

@@ -163,11 +163,13 @@ def sized(*sizes: int, validate_only: bool = False) -> CreateTopicsRequest:
 
 
 def part_sizes(request: CreateTopicsRequest) -> list[list[int]]:
-    return [[topic.num_partitions for topic in part.topics] for part in create_topics.parts_of(request, 6)]
+    return [
+        [topic.num_partitions for topic in part.topics] for part in create_topics.split_request(request, 6)
+    ]
 
 
 def test_thousands_of_partitions_are_decided_on_in_parts() -> None:
-    parts = create_topics.parts_of(sized(*[100] * 40), 6)
+    parts = create_topics.split_request(sized(*[100] * 40), 6)
     assert [sum(topic.num_partitions for topic in part.topics) for part in parts] == [200] * 20
     assert [topic.name for part in parts for topic in part.topics] == [f"t{number}" for number in range(40)]
     assert {part.timeout_ms for part in parts} == {7}

@@ -266,7 +266,7 @@ async def test_a_broker_that_stops_hands_over_before_it_closes_its_connections(t
 async def test_followers_do_not_name_a_leader_that_closed_its_connections(tmp_path: Path) -> None:
     async with live_cluster(tmp_path, COMBINED) as cluster:
         await create_replicated(cluster, "t", 1, 2, 3)
-        follower = cluster.nodes[2].metadata.topic_responses
+        follower = cluster.nodes[2].broker.topic_responses
         assert follower.lost_leaders() == set()
         await cluster.nodes[1]._broker_server.close()
         # The controller still hears from it, so nobody else takes over.
