@@ -1,4 +1,4 @@
-"""One TCP connection to a broker: versions are negotiated, requests pipelined, answers matched."""
+"""An outbound connection to a broker: negotiates versions, pipelines requests and matches responses."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class ChannelSettings(NamedTuple):
     max_response_bytes: int = 256 * 1024 * 1024
 
 
-class Waiter(Protocol):
-    """Who waits for one answer. A future of asyncio is one; others are called while the answer is read."""
+class ResponseHandler(Protocol):
+    """Receives one response. An asyncio future is one; others are called while the response is read."""
 
     def done(self) -> bool:
-        """Nobody wants to hear of it any more."""
+        """Return whether the response is no longer wanted."""
         ...
 
     def set_result(self, frame: ReadBuffer, /) -> None: ...
@@ -45,27 +45,28 @@ class Waiter(Protocol):
 
 
 class Channel:
-    """Made by ``open``. Any fault (time-out, garbage, a closed peer) ends it; the owner opens another."""
+    """Created by ``open``. Any fault (a timeout, an invalid response, a closed peer) closes it for good."""
 
     def __init__(self, host: str, port: int, settings: ChannelSettings) -> None:
         self.host = host
         self.port = port
         self.versions: dict[int, tuple[int, int]] = {}
-        """What the broker offers, by API key."""
+        """The lowest and highest version that the broker supports, by API key."""
         self.api_versions: ApiVersionsResponse | None = None
         self._settings = settings
         self._frames = FrameProtocol(settings.max_response_bytes, self._frame_received, self._lost)
         self._transport: asyncio.Transport | None = None
-        self._waiting: dict[int, Waiter] = {}
+        self._in_flight: dict[int, ResponseHandler] = {}
+        """Requests without a response, by correlation id."""
         self._next_correlation_id = 0
         self._closed: KafkaError | None = None
         self.lost = False
-        """Ended by the other side, not by us, nor for want of an answer."""
+        """Whether the broker closed the connection: neither this side did, nor a timeout."""
         self._gone = asyncio.Event()
 
     @classmethod
     async def open(cls, host: str, port: int, settings: ChannelSettings | None = None) -> Self:
-        """Connect and learn the broker's versions; raises BrokerUnreachable, or what the broker answered."""
+        """Connect and negotiate versions; raises BrokerUnreachable, or the error of the broker's response."""
         connection = cls(host, port, settings or ChannelSettings())
         await connection._connect()
         try:
@@ -76,12 +77,12 @@ class Channel:
         return connection
 
     @classmethod
-    async def open_unasked(
+    async def open_with_versions(
         cls, host: str, port: int, versions: Mapping[int, int], settings: ChannelSettings | None = None
     ) -> Self:
-        """Connect to a broker that may be too early in its start to say what it offers.
+        """Connect without ApiVersions, to a broker that may not respond to it yet.
 
-        ``versions``: by API key, those that requests are to be sent in.
+        ``versions``: the version in which to send requests, by API key.
         """
         connection = cls(host, port, settings or ChannelSettings())
         connection.versions = {key: (version, version) for key, version in versions.items()}
@@ -92,8 +93,8 @@ class Channel:
     def closed(self) -> bool:
         return self._closed is not None
 
-    def hung_up(self) -> bool:
-        """Ended by the other side, as the kernel knows it; the event loop may not have come to it yet."""
+    def peer_closed(self) -> bool:
+        """Whether the broker closed the connection, even if the event loop has not read that yet."""
         if self._closed is not None or self._transport is None:
             return self.lost
         sock = self._transport.get_extra_info("socket")
@@ -106,20 +107,20 @@ class Channel:
     def version_for(
         self, message: type[Message] | Message, min_version: int = 0, max_version: int | None = None
     ) -> int:
-        """The highest version both sides know; raises UNSUPPORTED_VERSION when there is none."""
+        """Return the highest version that both sides support; raises UNSUPPORTED_VERSION without one."""
         api = API_BY_KEY[message.API_KEY]
         offered = self.versions.get(api.key)
         if offered is None:
             raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION, f"{self.host}:{self.port} does not offer {api.name}"
+                ErrorCode.UNSUPPORTED_VERSION, f"{self.host}:{self.port} does not support {api.name}"
             )
         highest = api.max_version if max_version is None else min(max_version, api.max_version)
         version = min(offered[1], highest)
         if version < max(offered[0], api.min_version, min_version):
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"{self.host}:{self.port} offers {api.name} {offered[0]} to {offered[1]}, "
-                f"this client needs {max(api.min_version, min_version)} to {highest}",
+                f"{self.host}:{self.port} supports {api.name} v{offered[0]} to v{offered[1]}, "
+                f"this client needs v{max(api.min_version, min_version)} to v{highest}",
             )
         return version
 
@@ -132,27 +133,27 @@ class Channel:
         max_version: int | None = None,
         timeout_ms: int | None = None,
     ) -> R:
-        """Send a request in the highest common version and wait for its answer."""
+        """Send a request in the highest common version and wait for its response."""
         version = self.version_for(message, min_version, max_version)
         return await self._exchange(message, response_type, version, timeout_ms)
 
-    async def send_unanswered(self, message: Message, *, min_version: int = 0) -> None:
-        """Send what the broker will not answer: Produce with acks=0."""
+    async def send_without_response(self, message: Message, *, min_version: int = 0) -> None:
+        """Send a request that has no response: Produce with acks=0."""
         self._send(message, self.version_for(message, min_version))
         await self._frames.drain()
 
-    def send_for(
-        self, waiter: Waiter, api_key: int, version: int, write_body: Callable[[bytearray], None]
+    def send_request(
+        self, handler: ResponseHandler, api_key: int, version: int, write_body: Callable[[bytearray], None]
     ) -> None:
-        """Send a request whose body is encoded elsewhere; ``waiter`` hears of its answer, without a limit."""
-        self._waiting[self._send_body(api_key, version, write_body)] = waiter
+        """Send a request whose body the caller encodes; ``handler`` gets its response, without a timeout."""
+        self._in_flight[self._send_body(api_key, version, write_body)] = handler
 
-    async def wait_lost(self) -> None:
-        """Return when there is no connection any more, whoever ended it."""
+    async def wait_closed(self) -> None:
+        """Return when the connection is closed, by either side."""
         await self._gone.wait()
 
     def drop(self) -> None:
-        """End it now; whoever waits for an answer hears ConnectionLost."""
+        """Close now; requests in flight fail with ConnectionLost."""
         self._end(ConnectionLost(f"the connection to {self.host}:{self.port} was closed"))
 
     async def close(self) -> None:
@@ -175,25 +176,28 @@ class Channel:
             frame = await self._exchange_raw(
                 _api_versions_request(), version, self._settings.connect_timeout_ms
             )
-            body = memoryview(frame)[read_response_header(frame, 0, ApiVersionsRequest.API_KEY, version)[1] :]
+            _, pos = read_response_header(frame, 0, ApiVersionsRequest.API_KEY, version)
+            body = memoryview(frame)[pos:]
             if len(body) < 2:
-                raise self.garbled(ProtocolError("the answer to ApiVersions is empty"))
+                raise self.invalid_response(ProtocolError("the ApiVersions response is empty"))
             unsupported = _INT16.unpack_from(body, 0)[0] == ErrorCode.UNSUPPORTED_VERSION
             try:
-                # A version the broker does not know is answered in version 0, with the table (KIP-511).
-                answer = ApiVersionsResponse.from_bytes(body, 0 if unsupported else version)
+                # A broker without this version responds in version 0, with its versions (KIP-511).
+                response = ApiVersionsResponse.from_bytes(body, 0 if unsupported else version)
             except ProtocolError as error:
-                raise self.garbled(error) from error
+                raise self.invalid_response(error) from error
             if not unsupported:
                 break
-            offered = {entry.api_key: entry.max_version for entry in answer.api_keys}
+            offered = {entry.api_key: entry.max_version for entry in response.api_keys}
             lower = min(offered.get(ApiVersionsRequest.API_KEY, 0), version - 1)
             if lower < 0:
-                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the broker knows no version of ApiVersions")
+                raise KafkaError(
+                    ErrorCode.UNSUPPORTED_VERSION, "the broker supports no version of ApiVersions"
+                )
             version = lower
-        check_code(answer.error_code, f"{self.host}:{self.port} refused ApiVersions")
-        self.api_versions = answer
-        self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
+        check_code(response.error_code, f"{self.host}:{self.port} refused ApiVersions")
+        self.api_versions = response
+        self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
 
     async def _exchange(
         self, message: Message, response_type: type[R], version: int, timeout_ms: int | None
@@ -203,29 +207,29 @@ class Channel:
             _, pos = read_response_header(frame, 0, message.API_KEY, version)
             response, end = response_type.read(frame, pos, version)
         except ProtocolError as error:
-            raise self.garbled(error) from error
+            raise self.invalid_response(error) from error
         if end != len(frame):
-            raise self.garbled(
-                ProtocolError(f"{len(frame) - end} bytes too many after {response_type.__name__}")
+            raise self.invalid_response(
+                ProtocolError(f"{len(frame) - end} bytes follow {response_type.__name__}")
             )
         return response
 
     async def _exchange_raw(self, message: Message, version: int, timeout_ms: int | None) -> ReadBuffer:
         limit_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
         correlation_id = self._send(message, version)
-        answer: asyncio.Future[ReadBuffer] = asyncio.get_running_loop().create_future()
-        self._waiting[correlation_id] = answer
+        response: asyncio.Future[ReadBuffer] = asyncio.get_running_loop().create_future()
+        self._in_flight[correlation_id] = response
         try:
             async with asyncio.timeout(limit_ms / 1000):
                 await self._frames.drain()
-                return await answer
+                return await response
         except TimeoutError:
-            raise self.give_up_waiting(message.API_KEY, limit_ms) from None
+            raise self.time_out(message.API_KEY, limit_ms) from None
 
-    def give_up_waiting(self, api_key: int, limit_ms: int) -> RequestTimedOut:
-        """Answers come in order: behind one that hangs nothing more will arrive."""
+    def time_out(self, api_key: int, limit_ms: int) -> RequestTimedOut:
+        """Close the connection: responses come in order, so none will follow the one that is missing."""
         name = API_BY_KEY[api_key].name
-        error = RequestTimedOut(f"{self.host}:{self.port} did not answer {name} within {limit_ms} ms")
+        error = RequestTimedOut(f"{self.host}:{self.port} did not respond to {name} within {limit_ms} ms")
         self._end(error)
         return error
 
@@ -247,13 +251,13 @@ class Channel:
 
     def _frame_received(self, frame: ReadBuffer) -> None:
         (correlation_id,) = _SIZE.unpack_from(frame, 0)
-        answer = self._waiting.pop(correlation_id, None)
-        if answer is None:
+        handler = self._in_flight.pop(correlation_id, None)
+        if handler is None:
             self._end(
-                ConnectionLost(f"{self.host}:{self.port} answered request {correlation_id}, never sent")
+                ConnectionLost(f"{self.host}:{self.port} sent the unknown correlation id {correlation_id}")
             )
-        elif not answer.done():
-            answer.set_result(frame)
+        elif not handler.done():
+            handler.set_result(frame)
 
     def _lost(self, cause: Exception | None) -> None:
         self._gone.set()
@@ -261,19 +265,19 @@ class Channel:
         reason = str(cause) if cause else "it closed the connection"
         self._end(ConnectionLost(f"lost {self.host}:{self.port}: {reason}"))
 
-    def garbled(self, error: ProtocolError) -> ConnectionLost:
-        """End the connection because of an answer that cannot be read; the error to raise for it."""
-        lost = ConnectionLost(f"{self.host}:{self.port} sent what this client cannot read: {error}")
+    def invalid_response(self, error: ProtocolError) -> ConnectionLost:
+        """Close the connection because of a response that cannot be decoded; returns the error to raise."""
+        lost = ConnectionLost(f"{self.host}:{self.port} sent an invalid response: {error}")
         self._end(lost)
         return lost
 
     def _end(self, error: KafkaError) -> None:
         if self._closed is None:
             self._closed = error
-        waiting, self._waiting = self._waiting, {}
-        for answer in waiting.values():
-            if not answer.done():
-                answer.set_exception(error)
+        in_flight, self._in_flight = self._in_flight, {}
+        for handler in in_flight.values():
+            if not handler.done():
+                handler.set_exception(error)
         if self._transport is not None:
             self._transport.abort()
 
@@ -283,7 +287,7 @@ def _api_versions_request() -> ApiVersionsRequest:
 
 
 def check_code(code: int, message: str | None) -> None:
-    """Raise the error that a code stands for, if it is one."""
+    """Raise the KafkaError of a code other than NONE."""
     if code != ErrorCode.NONE:
         raise error_of(code, message)
 

@@ -1,4 +1,4 @@
-"""Recognises clients that speak another protocol, by the first bytes that they send."""
+"""Detects clients that use another protocol, by the first bytes that they send."""
 
 from __future__ import annotations
 
@@ -13,21 +13,18 @@ DETECTION_BYTES = 16
 
 
 def foreign_protocol(data: bytes) -> str | None:
-    """What ``data`` begins with and what to do about it; None if it is not recognised."""
+    """Return which protocol ``data`` begins with and what to do about it; None if it is unknown."""
     if data.startswith(_TLS_HANDSHAKE):
         return (
-            "received a TLS handshake on a listener that speaks plaintext; "
-            "set security.protocol=PLAINTEXT in the client"
+            "received a TLS handshake on a plaintext listener; set security.protocol=PLAINTEXT in the client"
         )
     if _HTTP.match(data):
         return (
-            "received an HTTP request on a listener that speaks the Kafka protocol; "
+            "received an HTTP request on a Kafka listener; "
             "use the address in ruslo.metrics.listener for metrics and probes"
         )
     if data.startswith(_SSH):
-        return "received an SSH greeting on a listener that speaks the Kafka protocol; use another port"
+        return "received an SSH greeting on a Kafka listener; use another port"
     if data.startswith(_PROXY):
-        return (
-            "received a PROXY protocol header, which this listener does not read; switch it off in the proxy"
-        )
+        return "received a PROXY protocol header, which is not supported; disable it in the proxy"
     return None

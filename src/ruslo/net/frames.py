@@ -1,4 +1,4 @@
-"""Cuts a byte stream into length-prefixed frames, as asyncio delivers it."""
+"""Splits the bytes that asyncio receives into length-prefixed frames."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _HTTP = int.from_bytes(b"HTTP")
 
 
 class FrameProtocol(asyncio.BufferedProtocol):
-    """Small frames pass through a reused buffer; a large one is received into memory of its own, uncopied.
+    """Small frames pass through a reused buffer; a large one is received into memory of its own, not copied.
 
-    The announced size is checked before anything is allocated for it.
+    The size of a frame is checked before memory is allocated for it.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self._writable.set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # uvloop's transports are none of asyncio's classes.
+        # The transports of uvloop do not inherit from asyncio's.
         self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -56,7 +56,7 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self._writable.set()
 
     async def drain(self) -> None:
-        """Wait until the peer has taken enough of what was written."""
+        """Wait until the peer has read enough of what was written."""
         await self._writable.wait()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -72,9 +72,9 @@ class FrameProtocol(asyncio.BufferedProtocol):
                 self._on_frame(frame)
             return
         self._filled += nbytes
-        self._cut()
+        self._split()
 
-    def _cut(self) -> None:
+    def _split(self) -> None:
         pos = 0
         while self._filled - pos >= 4:
             (size,) = _SIZE.unpack_from(self._scratch, pos)
@@ -101,18 +101,17 @@ class FrameProtocol(asyncio.BufferedProtocol):
 
     def _refuse(self, size: int) -> None:
         self._failure = ProtocolError(
-            f"it announced an answer of {size} bytes, 4 to {self._max_frame_bytes} are accepted; "
-            + _what_was_seen(size)
+            f"the response size is {size} bytes, outside 4 to {self._max_frame_bytes}; {_likely_cause(size)}"
         )
         self._filled = 0
         assert self._transport is not None
         self._transport.abort()
 
 
-def _what_was_seen(size: int) -> str:
-    """What the first four bytes of an answer were, where they are not a size."""
+def _likely_cause(size: int) -> str:
+    """What the first four bytes of the response are, if they are not a size."""
     if size >> 16 == _TLS_ALERT:
-        return "that is a TLS alert: give the address of a listener without TLS"
+        return "this is a TLS alert: use the address of a listener without TLS"
     if size == _HTTP:
-        return "that is HTTP: give the address of a Kafka broker"
-    return "is it really a Kafka broker, on a listener without TLS?"
+        return "this is HTTP: use the address of a Kafka broker"
+    return "check that this is a Kafka broker and a listener without TLS"

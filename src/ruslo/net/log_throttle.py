@@ -1,4 +1,4 @@
-"""One line in the log where a client could cause thousands."""
+"""Limits how often the log repeats a line that clients can cause thousands of times."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import NamedTuple
 
 
 class _Silence(NamedTuple):
-    """What is not logged since the last line about a key."""
+    """The lines about a key that were suppressed since the last one."""
 
     begun_s: float
     suppressed: int
 
 
 class LogThrottle:
-    """The first line about a key is admitted. Later ones are counted until the interval is over."""
+    """Admits the first line about a key, then only counts lines until the interval is over."""
 
     def __init__(self, interval_s: float, max_keys: int) -> None:
-        """``max_keys``: when so many are silenced, all further keys share one line."""
+        """``max_keys``: with this many silenced keys, all further ones share one line."""
         self._interval_s = interval_s
         self._max_keys = max_keys
         self._silenced: dict[str, _Silence] = {}
@@ -33,7 +33,7 @@ class LogThrottle:
         return False
 
     def end_intervals(self, now_s: float) -> list[tuple[str, int]]:
-        """Admit lines about keys again whose interval is over; returns how many lines each suppressed."""
+        """Admit lines again whose interval is over; returns the number of suppressed lines by key."""
         over = {
             key: silence.suppressed
             for key, silence in self._silenced.items()

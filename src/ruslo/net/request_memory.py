@@ -1,9 +1,9 @@
 """The memory that large requests may take while they arrive: ``queued.max.request.bytes``.
 
 A connection takes memory for a frame of more than ``LARGE_FRAME_BYTES`` once that much of it has arrived, and
-gives it back when the request has been handled. As in Kafka a grant may exceed what is left, so that a frame
-as large as the whole budget is served. Connections that were refused are not read from; they get memory in
-the order in which they asked.
+gives it back when the request has been handled. As in Kafka a grant may exceed the memory that is left, so
+that a frame as large as the whole budget is served. A connection without memory does not read; connections
+get memory in the order of their requests for it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class RequestMemory:
         return bool(self._waiting)
 
     def take(self, size: int, when_granted: Callable[[], bool]) -> bool:
-        """Take memory now, or wait: then ``when_granted`` is called, and says whether it is still wanted."""
+        """Take memory now, or wait: ``when_granted`` is called then and returns whether it is wanted."""
         if not self._waiting and self.taken_bytes < self.max_bytes:
             self.taken_bytes += size
             return True

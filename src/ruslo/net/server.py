@@ -1,4 +1,4 @@
-"""Listening sockets: one server for each listener, with limits on who may connect."""
+"""Listening sockets: one for each listener, with limits on the connections of clients."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ruslo.net.request_memory import RequestMemory
 
 logger = logging.getLogger(__name__)
 
-CLOSE_SECONDS = 1.0
-"""How long a stop waits for slow readers."""
+CLOSE_TIMEOUT_S = 1.0
+"""How long a stop waits for clients that read slowly."""
 WARNING_INTERVAL_S = 60.0
-"""One warning is logged in this time about the connections of one address."""
+"""At most one warning about the connections of an address is logged in this time."""
 MAX_WARNED_ADDRESSES = 1000
 
 
@@ -32,23 +32,22 @@ class ServerLimits:
     max_connections: int
     max_connections_per_ip: int
     idle_ms: int
-    """Connections silent for this long are closed; negative: never."""
+    """Connections that are idle for this long are closed; negative: never."""
     max_connections_of_ip: Mapping[str, int] = field(default_factory=dict)
     """Addresses with a limit of their own, which replaces ``max_connections_per_ip``."""
     protected_listener: str | None = None
-    """Who comes to this one gets in beyond ``max_connections``; somebody on another listener goes for it."""
+    """Its connections are accepted beyond ``max_connections``: one of another listener is closed instead."""
     max_request_bytes: int = 256 * 1024 * 1024
-    """What large requests of all connections may take together while they arrive."""
+    """The memory that large requests of all connections may take together while they arrive."""
     backlog: int = 50
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
 
 
 class Server:
-    """Listeners that share one handler of frames, and limits that count over all of them together.
+    """Listeners that share one frame handler and one set of limits.
 
-    They are bound first and accept later, so that a port is known, and held, before there is anything to
-    serve.
+    They are bound first and accept later, so that the port is known and reserved before the node can serve.
     """
 
     def __init__(self, limits: ServerLimits) -> None:
@@ -59,21 +58,21 @@ class Server:
         self.listener_names: list[str] = []
         self.connections: set[Connection] = set()
         self._per_ip: Counter[str] = Counter()
-        self._idle_rounds: dict[Connection, int] = {}
+        self._idle_sweeps: dict[Connection, int] = {}
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._warnings = LogThrottle(WARNING_INTERVAL_S, MAX_WARNED_ADDRESSES)
-        self._last_one_left = asyncio.Event()
+        self._all_closed = asyncio.Event()
 
     def limit(self, limits: ServerLimits) -> None:
-        """New limits for connections to come; the buffer sizes and the backlog of open listeners stay."""
+        """Set the limits of new connections; buffer sizes and backlog of open listeners do not change."""
         self._limits = limits
 
     async def listen(self, listener_name: str, host: str, port: int) -> int:
-        """Open a listener; returns the port (useful when 0 was asked for)."""
+        """Open a listener; returns its port, which the kernel chooses if ``port`` is 0."""
         loop = asyncio.get_running_loop()
         limits = self._limits
-        # All interfaces of IPv6 means those of IPv4 too, as for a server in Java; but where the kernel
-        # chooses the port it would choose two.
+        # All interfaces of IPv6 include those of IPv4, as for a server in Java; but if the kernel chose the
+        # port it would choose two.
         all_interfaces = not host or (host == "::" and port != 0)
         try:
             server = await loop.create_server(
@@ -104,7 +103,7 @@ class Server:
         return actual
 
     async def start(self, handle_frame: FrameHandler) -> None:
-        """Begin to accept on every listener; called again, connections to come get the new handler."""
+        """Accept connections on every listener; called again, it sets the handler of new connections."""
         self._handle_frame = handle_frame
         for server in self._servers:
             await server.start_serving()
@@ -112,7 +111,7 @@ class Server:
             self._schedule_sweep()
 
     async def close(self) -> None:
-        """Stop accepting and close every connection once its answers have left, if they leave soon."""
+        """Stop accepting and close every connection once its responses are sent, or after a timeout."""
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         for server in self._servers:
@@ -120,16 +119,16 @@ class Server:
         for connection in list(self.connections):
             connection.close()
         if self.connections:
-            self._last_one_left.clear()
+            self._all_closed.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._last_one_left.wait(), CLOSE_SECONDS)
+                await asyncio.wait_for(self._all_closed.wait(), CLOSE_TIMEOUT_S)
         for connection in list(self.connections):
             connection.abort()
         for server in self._servers:
             await server.wait_closed()
 
     def abort(self) -> None:
-        """Let go of listeners and connections at once, as the end of a process does."""
+        """Close listeners and connections at once, as the end of a process does."""
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         for server in self._servers:
@@ -137,7 +136,7 @@ class Server:
         for connection in list(self.connections):
             connection.abort()
 
-    # -- connections come and go -----------------------------------------------------------------------------
+    # -- connections -----------------------------------------------------------------------------------------
 
     def connection_opened(self, connection: Connection) -> bool:
         self.connections.add(connection)
@@ -158,68 +157,70 @@ class Server:
 
     def connection_closed(self, connection: Connection) -> None:
         self.connections.discard(connection)
-        self._idle_rounds.pop(connection, None)
+        self._idle_sweeps.pop(connection, None)
         self._per_ip[connection.peer_host] -= 1
         if not self._per_ip[connection.peer_host]:
             del self._per_ip[connection.peer_host]
         if not self.connections:
-            self._last_one_left.set()
+            self._all_closed.set()
 
     def _over_limit(self, connection: Connection) -> str | None:
         host = connection.peer_host
         if len(self.connections) > self._limits.max_connections:
             if connection.listener_name != self._limits.protected_listener:
                 return f"max.connections={self._limits.max_connections} is reached"
-            self._drop_quietest()
+            self._close_most_idle()
         allowed = self._limits.max_connections_of_ip.get(host, self._limits.max_connections_per_ip)
         if self._per_ip[host] > allowed:
             return f"max.connections.per.ip={allowed} is reached"
         return None
 
-    def _drop_quietest(self) -> None:
+    def _close_most_idle(self) -> None:
         others = [each for each in self.connections if each.listener_name != self._limits.protected_listener]
         if others:
-            max(others, key=lambda each: self._idle_rounds.get(each, 0)).abort()
+            max(others, key=lambda each: self._idle_sweeps.get(each, 0)).abort()
 
     # -- idle connections ------------------------------------------------------------------------------------
 
     SWEEPS_PER_IDLE_TIMEOUT = 10
-    MAX_SWEEP_SECONDS = 30.0
+    MAX_SWEEP_INTERVAL_S = 30.0
 
     def _schedule_sweep(self) -> None:
         idle_s = self._limits.idle_ms / 1000 if self._limits.idle_ms >= 0 else float("inf")
-        self._sweep_seconds = min(max(idle_s / self.SWEEPS_PER_IDLE_TIMEOUT, 0.05), self.MAX_SWEEP_SECONDS)
-        self._sweep_timer = asyncio.get_running_loop().call_later(self._sweep_seconds, self._sweep)
+        self._sweep_interval_s = min(
+            max(idle_s / self.SWEEPS_PER_IDLE_TIMEOUT, 0.05), self.MAX_SWEEP_INTERVAL_S
+        )
+        self._sweep_timer = asyncio.get_running_loop().call_later(self._sweep_interval_s, self._sweep)
 
     def _sweep(self) -> None:
-        """Shrink the buffers of quiet connections, close those that were silent too long or have ended."""
+        """Shrink the buffers of idle connections; close those that are idle too long or whose client left."""
         for connection in list(self.connections):
             connection.check_peer()
             if connection.shrink_if_idle():
-                rounds = self._idle_rounds.get(connection, 0) + 1
-                self._idle_rounds[connection] = rounds
+                sweeps = self._idle_sweeps.get(connection, 0) + 1
+                self._idle_sweeps[connection] = sweeps
                 stalls = connection.holds_memory and self.request_memory.is_short
-                if stalls or 0 <= self._limits.idle_ms <= rounds * self._sweep_seconds * 1000:
-                    # Not close: a client that never reads would keep its answers, and files, for ever.
+                if stalls or 0 <= self._limits.idle_ms <= sweeps * self._sweep_interval_s * 1000:
+                    # Not close: a client that never reads would keep its responses, and files, open for ever.
                     connection.abort()
             else:
-                self._idle_rounds.pop(connection, None)
+                self._idle_sweeps.pop(connection, None)
         for address, count in self._warnings.end_intervals(asyncio.get_running_loop().time()):
             logger.warning("%d more connections from %s were refused or closed", count, address)
         self._schedule_sweep()
 
 
 def _not_started(connection: Connection, buf: bytearray, start: int, end: int) -> bool:
-    raise AssertionError("a listener accepted before the server was started")
+    raise AssertionError("a listener accepted a connection before the server was started")
 
 
 def _listen_problem(listener_name: str, host: str, port: int, error: OSError) -> str:
     where = f"{host or '*'}:{port}"
     if error.errno == errno.EADDRINUSE:
         return (
-            f"listener {listener_name} cannot use {where}: another process listens there already; "
+            f"listener {listener_name} cannot use {where}: another process listens there; "
             "stop it or choose another port in 'listeners'"
         )
     if error.errno == errno.EACCES:
-        return f"listener {listener_name} cannot use {where}: not permitted; choose a port above 1023"
+        return f"listener {listener_name} cannot use {where}: permission denied; choose a port above 1023"
     return f"listener {listener_name} cannot use {where}: {error.strerror or error}; check 'listeners'"

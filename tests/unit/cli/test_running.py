@@ -17,7 +17,7 @@ def test_somebody_who_is_no_broker_is_asked_once() -> None:
     async def run() -> int:
         async with ScriptedBroker(lambda asked: b"SSH-2.0-OpenSSH") as server:
             address = f"127.0.0.1:{server.port}"
-            with pytest.raises(ConnectionLost, match="is it really a Kafka broker"):
+            with pytest.raises(ConnectionLost, match="check that this is a Kafka broker"):
                 await asyncio.to_thread(with_admin, address, lambda admin: admin.groups.list())
             return len(server.asked)
 

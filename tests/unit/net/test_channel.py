@@ -58,14 +58,14 @@ def test_the_highest_common_version_is_used() -> None:
 
 def test_versions_that_do_not_meet() -> None:
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
-        with pytest.raises(KafkaError, match="offers Metadata 90 to 91") as caught:
+        with pytest.raises(KafkaError, match="supports Metadata v90 to v91") as caught:
             await ask_metadata(connection)
         assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
-        with pytest.raises(KafkaError, match="needs 6 to 6"):
+        with pytest.raises(KafkaError, match="needs v6 to v6"):
             connection.version_for(DeleteTopicsRequest, min_version=6)
         assert connection.version_for(DeleteTopicsRequest) == 5
         del connection.versions[ProduceRequest.API_KEY]
-        with pytest.raises(KafkaError, match="does not offer Produce"):
+        with pytest.raises(KafkaError, match="does not support Produce"):
             connection.version_for(ProduceRequest)
 
     with_broker(lambda asked: {18: all_versions({METADATA: (90, 91), 20: (1, 5)})}[asked.api_key], use)
@@ -139,23 +139,23 @@ async def test_a_peer_that_hung_up_is_known_before_the_event_loop_hears_of_it(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         host, port = listener.getsockname()
-        connection = await Channel.open_unasked(host, port, {})
+        connection = await Channel.open_with_versions(host, port, {})
         peer, _ = listener.accept()
-    assert not connection.hung_up()
+    assert not connection.peer_closed()
     if unread:
         assert connection._transport is not None
         connection._transport.write(unread)
         peer.recv(1)
     peer.close()
-    assert (connection.hung_up(), connection.lost) == (True, False)
-    await connection.wait_lost()
-    assert (connection.hung_up(), connection.lost) == (True, True)
+    assert (connection.peer_closed(), connection.lost) == (True, False)
+    await connection.wait_closed()
+    assert (connection.peer_closed(), connection.lost) == (True, True)
 
 
 def test_who_hangs_up_itself_was_not_hung_up_on() -> None:
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
         await connection.close()
-        assert not connection.hung_up()
+        assert not connection.peer_closed()
 
     with_broker(answering_metadata(lambda _: MetadataResponse()), use)
 
@@ -186,10 +186,10 @@ async def test_no_answer_in_time_ends_the_connection() -> None:
         return None
 
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
-        with pytest.raises(RequestTimedOut, match="did not answer Metadata within 50 ms"):
+        with pytest.raises(RequestTimedOut, match="did not respond to Metadata within 50 ms"):
             await ask_metadata(connection, timeout_ms=50)
         assert connection.closed
-        await connection.wait_lost()
+        await connection.wait_closed()
         assert not connection.lost, "silence is no sign that the other side has ended"
 
     broker = ScriptedBroker(answering_metadata(never))
@@ -203,11 +203,11 @@ async def test_no_answer_in_time_ends_the_connection() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (struct.pack(">i", 2_000_000), "announced an answer of 2000000 bytes"),
-        (struct.pack(">i", -5), "announced an answer of -5 bytes"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "that is HTTP"),
-        (b"\x15\x03\x03\x00\x02\x02\x50", "that is a TLS alert"),
-        (struct.pack(">ii", 4, 12345), "answered request 12345, never sent"),
+        (struct.pack(">i", 2_000_000), "the response size is 2000000 bytes"),
+        (struct.pack(">i", -5), "the response size is -5 bytes"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "this is HTTP"),
+        (b"\x15\x03\x03\x00\x02\x02\x50", "this is a TLS alert"),
+        (struct.pack(">ii", 4, 12345), "unknown correlation id 12345"),
     ],
 )
 def test_bytes_that_are_no_answer(answer: bytes, message: str) -> None:
@@ -219,26 +219,26 @@ def test_bytes_that_are_no_answer(answer: bytes, message: str) -> None:
 
 
 @pytest.mark.parametrize("tail", [b"", b"\xff" * 20])
-def test_an_answer_that_cannot_be_decoded(tail: bytes) -> None:
+def test_a_response_that_cannot_be_decoded(tail: bytes) -> None:
     def garbled(asked: Asked) -> bytes:
         body = struct.pack(">i", asked.correlation_id) + tail
         return struct.pack(">i", len(body)) + body
 
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
-        with pytest.raises(ConnectionLost, match="cannot read"):
+        with pytest.raises(ConnectionLost, match="invalid response"):
             await ask_metadata(connection)
         assert connection.closed
 
     with_broker(answering_metadata(garbled), use)
 
 
-def test_an_answer_with_bytes_too_many() -> None:
+def test_a_response_with_trailing_bytes() -> None:
     def padded(asked: Asked) -> bytes:
         frame = encode(asked, MetadataResponse())
         return struct.pack(">i", len(frame) - 4 + 3) + frame[4:] + b"xyz"
 
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
-        with pytest.raises(ConnectionLost, match="3 bytes too many"):
+        with pytest.raises(ConnectionLost, match="3 bytes follow MetadataResponse"):
             await ask_metadata(connection)
 
     with_broker(answering_metadata(padded), use)
@@ -248,7 +248,7 @@ def test_what_is_not_answered_is_only_sent() -> None:
     silence: list[Answer] = [b""]
 
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
-        await connection.send_unanswered(MetadataRequest(topics=[]))
+        await connection.send_without_response(MetadataRequest(topics=[]))
         assert (await ask_metadata(connection)).cluster_id == "answered"
         assert len(broker.asked_for(METADATA)) == 2
 

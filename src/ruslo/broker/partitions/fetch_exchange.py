@@ -27,7 +27,7 @@ _TIMER_RESOLUTION_S = 0.001
 
 
 class FetchExchange:
-    """Call ``run`` once. The exchange is the waiter of its own responses (``client.connection.Waiter``)."""
+    """Call ``run`` once. The exchange handles its own responses (``net.channel.ResponseHandler``)."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class FetchExchange:
 
     def _send(self) -> None:
         self._sent_s = self._loop.time()
-        self._connection.send_for(self, FetchRequest.API_KEY, self._version, self._write_request)
+        self._connection.send_request(self, FetchRequest.API_KEY, self._version, self._write_request)
 
     def _check_timeout(self) -> None:
         self._timer = None
@@ -67,7 +67,7 @@ class FetchExchange:
         if self._loop.time() + _TIMER_RESOLUTION_S < due_s:
             self._timer = self._loop.call_at(due_s, self._check_timeout)
         else:
-            self._connection.give_up_waiting(FetchRequest.API_KEY, self._timeout_ms)
+            self._connection.time_out(FetchRequest.API_KEY, self._timeout_ms)
 
     # -- called by the connection ----------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ class FetchExchange:
             else:
                 self._ended.set_result(None)
         except ProtocolError as error:
-            self._ended.set_exception(self._connection.garbled(error))
+            self._ended.set_exception(self._connection.invalid_response(error))
         except Exception as error:
             # Any error belongs to the task that runs the exchange, not to the transport that called.
             if not self._ended.done():

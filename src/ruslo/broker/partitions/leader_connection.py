@@ -57,7 +57,7 @@ class LeaderConnection:
         if self._lost_since_ms is None:
             # A client that lost the same leader asks at once. On a busy machine its request is read before
             # the event loop reports the end of this connection, so the socket is checked here.
-            return self._connection is not None and self._connection.hung_up()
+            return self._connection is not None and self._connection.peer_closed()
         return self._clock.monotonic_ms() - self._lost_since_ms < _LOST_LEADER_MS
 
     async def open(self) -> Channel:

@@ -170,7 +170,7 @@ class Peers:
         return connection
 
     async def _probe_when_lost(self, node_id: int, address: tuple[str, int], connection: Channel) -> None:
-        await connection.wait_lost()
+        await connection.wait_closed()
         current = self._connections.get(node_id)
         if self._closed or current is None or not current.done() or current.exception() is not None:
             return

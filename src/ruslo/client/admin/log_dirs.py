@@ -60,7 +60,7 @@ class LogDirs:
 async def recovery_at(address: Address) -> dict[str, Recovery]:
     """The recovery progress by log directory; empty if the broker there has started or is unreachable."""
     try:
-        connection = await Channel.open_unasked(
+        connection = await Channel.open_with_versions(
             *address, {DescribeLogDirsRequest.API_KEY: VERSION}, _RECOVERY_SETTINGS
         )
         try:

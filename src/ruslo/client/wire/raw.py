@@ -105,7 +105,7 @@ class RawClient:
             ],
         )
         if acks == 0:
-            await connection.send_unanswered(request)
+            await connection.send_without_response(request)
             return {partition: Produced(-1, -1, -1) for partition in batches}
         response = await connection.request(request, ProduceResponse, max_version=version)
         names = {topic_id: name for name, topic_id in ids.items()}

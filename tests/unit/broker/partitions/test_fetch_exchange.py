@@ -111,7 +111,7 @@ def test_an_invalid_response_closes_the_connection() -> None:
 
 def test_a_leader_that_does_not_respond_times_out() -> None:
     async def use(connection: Channel, _: ScriptedBroker) -> None:
-        with pytest.raises(RequestTimedOut, match="did not answer Fetch within 20 ms"):
+        with pytest.raises(RequestTimedOut, match="did not respond to Fetch within 20 ms"):
             await exchange(connection, Fetcher(1), timeout_ms=20).run()
         assert connection.closed
         assert not connection.lost, "a silent leader is not a lost one"

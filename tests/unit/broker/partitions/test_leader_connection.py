@@ -40,7 +40,7 @@ async def test_a_leader_that_is_reached_again_or_silent_is_not_lost() -> None:
         leader = to_leader(clock, broker.port)
         connection = await leader.open()
         assert not leader.leader_is_lost()
-    await connection.wait_lost()
+    await connection.wait_closed()
     assert leader.leader_is_lost()
     async with ScriptedBroker(lambda asked: asyncio.sleep(60)) as silent:
         leader._address = lambda _: Address("127.0.0.1", silent.port)
@@ -56,7 +56,7 @@ async def test_a_leader_that_accepts_a_connection_and_closes_it_is_still_lost() 
     async with ScriptedBroker() as broker:
         leader = to_leader(SimClock(), broker.port)
         connection = await leader.open()
-    await connection.wait_lost()
+    await connection.wait_closed()
     dying = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     async with dying:
         host, port = dying.sockets[0].getsockname()

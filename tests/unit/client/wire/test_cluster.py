@@ -34,7 +34,7 @@ async def test_unreachable_servers_fail_at_once_with_all_addresses() -> None:
 async def test_a_server_that_is_not_a_broker_has_its_own_error() -> None:
     server = ScriptedBroker(lambda asked: b"HTTP/1.1 400 Bad Request")
     async with server, Cluster(f"127.0.0.1:1,127.0.0.1:{server.port}") as cluster:
-        with pytest.raises(ConnectionLost, match="that is HTTP"):
+        with pytest.raises(ConnectionLost, match="this is HTTP"):
             await cluster.metadata()
 
 
