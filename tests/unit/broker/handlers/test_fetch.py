@@ -17,8 +17,8 @@ from tests.support.brokers.live_node import NOW, LiveNode, batch_of, live_node, 
 from tests.support.clients.raw_client import RawClient, connected
 
 VERSIONS = range(4, 19)
-PATIENCE_MS = 2**31 - 1
-"""Longer than any test may take: what waits so long hangs."""
+LONG_WAIT_MS = 2**31 - 1
+"""Longer than the timeout of a test: a fetch that waits this long hangs."""
 
 
 def asked(index: int = 0, offset: int = 0, max_bytes: int = 1 << 20) -> FetchPartition:
@@ -60,7 +60,7 @@ async def test_every_version(tmp_path: Path) -> None:
             assert code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def test_a_fetch_inside_a_batch_brings_the_whole_batch(tmp_path: Path) -> None:
+async def test_a_fetch_inside_a_batch_returns_the_whole_batch(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         await node.produce(client, batch_of(*(b"%d" % n for n in range(10))))
@@ -77,17 +77,17 @@ async def test_offsets_out_of_range(tmp_path: Path) -> None:
         await fill(node, client, 2)
         node.partition().log.delete_records_before(2)
         for offset in (-1, 0, 1, 5, 2**62):
-            data = await node.fetch(client, offset, max_wait_ms=PATIENCE_MS, min_bytes=1)
+            data = await node.fetch(client, offset, max_wait_ms=LONG_WAIT_MS, min_bytes=1)
             assert ErrorCode(data.error_code) is ErrorCode.OFFSET_OUT_OF_RANGE
             assert (data.high_watermark, data.last_stable_offset, data.log_start_offset) == (-1, -1, -1)
         at_end = await node.fetch(client, 4)
         assert (at_end.error_code, at_end.high_watermark, at_end.records or b"") == (0, 4, b"")
 
 
-# -- how many bytes ------------------------------------------------------------------------------------------
+# -- byte limits ---------------------------------------------------------------------------------------------
 
 
-async def test_the_first_batch_comes_whole_however_large(tmp_path: Path) -> None:
+async def test_the_first_batch_is_whole_however_large(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         size = await fill(node, client, 3, size=5000)
@@ -96,7 +96,7 @@ async def test_the_first_batch_comes_whole_however_large(tmp_path: Path) -> None
             assert len(data.records or b"") == size
             assert [record.offset for record in records_in(data.records)] == [2, 3]
         cut = await node.fetch(client, 0, max_bytes=size + 10)
-        assert len(cut.records or b"") == size + 10, "the end of the range may cut a batch"
+        assert len(cut.records or b"") == size + 10, "the end of the range may split a batch"
 
 
 async def test_only_the_first_partition_may_exceed_the_limits(tmp_path: Path) -> None:
@@ -113,18 +113,18 @@ async def test_only_the_first_partition_may_exceed_the_limits(tmp_path: Path) ->
             assert {each.error_code for each in told.partitions} == {0}
             return [len(each.records or b"") for each in told.partitions]
 
-        # Partition 0 is empty and does not use up the privilege.
+        # Partition 0 is empty, so partition 1 may exceed the limit.
         assert await sizes(1, 1) == [0, size, 0, 0]
         assert await sizes(2 * size, 1) == [0, size, 0, 0]
         assert await sizes(10 * size, size) == [0, size, size, size]
         assert await sizes(2 * size, 2 * size) == [0, 2 * size, 0, 0]
-        # What is left is too small for a batch: empty rather than a piece of one.
+        # The remaining bytes are too few for a batch: no records rather than a part of one.
         assert await sizes(3 * size - 1, 2 * size) == [0, 2 * size, 0, 0]
         assert await sizes(3 * size, 2 * size) == [0, 2 * size, size, 0]
         assert await sizes(3 * size + 7, 2 * size) == [0, 2 * size, size + 7, 0]
 
 
-async def test_the_broker_has_a_limit_of_its_own(tmp_path: Path) -> None:
+async def test_the_broker_limits_the_response_too(tmp_path: Path) -> None:
     properties = {"fetch.max.bytes": "2048"}
     async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
         await node.create()
@@ -132,14 +132,14 @@ async def test_the_broker_has_a_limit_of_its_own(tmp_path: Path) -> None:
         assert len((await node.fetch(client)).records or b"") == 2048
 
 
-# -- how long ------------------------------------------------------------------------------------------------
+# -- long polls ----------------------------------------------------------------------------------------------
 
 
-async def test_no_wait_when_there_is_enough_or_no_patience(tmp_path: Path) -> None:
+async def test_no_wait_with_enough_bytes_or_without_max_wait(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         size = await fill(node, client, 1)
-        for max_wait_ms, min_bytes in ((PATIENCE_MS, size), (PATIENCE_MS, 0), (0, 1 << 30)):
+        for max_wait_ms, min_bytes in ((LONG_WAIT_MS, size), (LONG_WAIT_MS, 0), (0, 1 << 30)):
             data = await node.fetch(client, max_wait_ms=max_wait_ms, min_bytes=min_bytes)
             assert len(data.records or b"") == size
 
@@ -149,13 +149,13 @@ async def test_min_bytes_above_the_requests_own_max_bytes(tmp_path: Path) -> Non
         await node.create()
         size = await fill(node, client, 2)
         request = node.fetch_request(
-            [("t", asked())], max_wait_ms=PATIENCE_MS, min_bytes=1 << 30, max_bytes=size
+            [("t", asked())], max_wait_ms=LONG_WAIT_MS, min_bytes=1 << 30, max_bytes=size
         )
         answer = await client.call(request, FetchResponse, 12)
         assert len(answer.responses[0].partitions[0].records or b"") == size
 
 
-async def test_the_wait_ends_with_what_there_is(tmp_path: Path) -> None:
+async def test_a_fetch_returns_what_there_is_after_its_maximum_wait(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         size = await fill(node, client, 1)
@@ -164,7 +164,7 @@ async def test_the_wait_ends_with_what_there_is(tmp_path: Path) -> None:
         assert not node.partition().delayed_fetches
 
 
-async def test_a_long_poll_is_woken_once_enough_bytes_came(tmp_path: Path) -> None:
+async def test_a_long_poll_completes_once_there_are_enough_bytes(tmp_path: Path) -> None:
     async with (
         live_node(tmp_path) as node,
         connected(node.bootstrap) as reader,
@@ -173,7 +173,7 @@ async def test_a_long_poll_is_woken_once_enough_bytes_came(tmp_path: Path) -> No
         await node.create(partitions=2)
         size = await fill(node, writer, 1)
         request = node.fetch_request(
-            [("t", asked(0)), ("t", asked(1))], max_wait_ms=PATIENCE_MS, min_bytes=3 * size
+            [("t", asked(0)), ("t", asked(1))], max_wait_ms=LONG_WAIT_MS, min_bytes=3 * size
         )
         waiting = asyncio.create_task(reader.call(request, FetchResponse, 12))
         await until(lambda: bool(node.partition("t", 1).delayed_fetches))
@@ -191,7 +191,7 @@ async def test_an_error_in_one_partition_ends_the_wait_for_all(tmp_path: Path) -
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         request = node.fetch_request(
-            [("t", asked()), ("none", asked())], max_wait_ms=PATIENCE_MS, min_bytes=1
+            [("t", asked()), ("none", asked())], max_wait_ms=LONG_WAIT_MS, min_bytes=1
         )
         answer = await client.call(request, FetchResponse, 12)
         assert [each.partitions[0].error_code for each in answer.responses] == [
@@ -200,15 +200,15 @@ async def test_an_error_in_one_partition_ends_the_wait_for_all(tmp_path: Path) -
         ]
 
 
-async def test_the_end_of_a_segment_is_no_reason_to_wait(tmp_path: Path) -> None:
+async def test_a_fetch_at_the_end_of_a_segment_does_not_wait(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         size = await fill(node, client, 1)
         log = node.partition().log
         log.roll(log.end_offset, NOW)
         await fill(node, client, 3)
-        # A read covers one segment; what lies in the next will not come by waiting.
-        data = await node.fetch(client, 0, max_wait_ms=PATIENCE_MS, min_bytes=3 * size)
+        # A read covers one segment: waiting does not add records of the next one.
+        data = await node.fetch(client, 0, max_wait_ms=LONG_WAIT_MS, min_bytes=3 * size)
         assert len(data.records or b"") == size
 
 
@@ -218,7 +218,7 @@ async def test_deleting_the_topic_ends_the_wait(tmp_path: Path, version: int) ->
         await node.create()
         partition = node.partition()
         waiting = asyncio.create_task(
-            node.fetch(client, version=version, max_wait_ms=PATIENCE_MS, min_bytes=1)
+            node.fetch(client, version=version, max_wait_ms=LONG_WAIT_MS, min_bytes=1)
         )
         await until(lambda: bool(partition.delayed_fetches))
         await node.delete()
@@ -226,13 +226,13 @@ async def test_deleting_the_topic_ends_the_wait(tmp_path: Path, version: int) ->
         assert ErrorCode((await waiting).error_code) is wanted
 
 
-async def test_connections_of_clients_that_left_are_closed_however_much_they_pipelined(
+async def test_connections_of_clients_that_left_are_closed_with_pipelined_requests(
     tmp_path: Path,
 ) -> None:
     async with live_node(tmp_path) as node:
         await node.create()
         connections = node.node._broker_server.connections
-        waits = node.fetch_request([("t", asked())], max_wait_ms=PATIENCE_MS, min_bytes=1)
+        waits = node.fetch_request([("t", asked())], max_wait_ms=LONG_WAIT_MS, min_bytes=1)
         for count in (1, 2, 100, 500):
             async with connected(node.bootstrap) as leaves:
                 for _ in range(count):
@@ -241,7 +241,7 @@ async def test_connections_of_clients_that_left_are_closed_however_much_they_pip
                 await until(lambda: any(each.pending_responses for each in connections))
 
         def all_closed() -> bool:
-            # As the sweep of idle connections does, but more often.
+            # As the check for idle connections does, but more often.
             for connection in list(connections):
                 connection.check_peer()
             return not connections
@@ -250,11 +250,11 @@ async def test_connections_of_clients_that_left_are_closed_however_much_they_pip
         assert not node.partition().delayed_fetches
 
 
-async def test_a_client_that_leaves_while_it_waits_harms_nobody(tmp_path: Path) -> None:
+async def test_a_client_may_leave_during_a_long_poll(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as writer:
         await node.create()
         async with connected(node.bootstrap) as leaves:
-            leaves.send(node.fetch_request([("t", asked())], max_wait_ms=PATIENCE_MS, min_bytes=1), 12)
+            leaves.send(node.fetch_request([("t", asked())], max_wait_ms=LONG_WAIT_MS, min_bytes=1), 12)
             await until(lambda: bool(node.partition().delayed_fetches))
         await until(lambda: not node.partition().delayed_fetches)
         await fill(node, writer, 1)
@@ -269,17 +269,17 @@ async def test_leader_epochs(tmp_path: Path) -> None:
         await node.create()
         await fill(node, client, 1)
         assert (await node.fetch(client, current_leader_epoch=0)).error_code == 0
-        newer = await node.fetch(client, current_leader_epoch=1, max_wait_ms=PATIENCE_MS, min_bytes=1000)
+        newer = await node.fetch(client, current_leader_epoch=1, max_wait_ms=LONG_WAIT_MS, min_bytes=1000)
         assert ErrorCode(newer.error_code) is ErrorCode.UNKNOWN_LEADER_EPOCH
         node.partition().become_leader(4)
-        older = await node.fetch(client, current_leader_epoch=3, max_wait_ms=PATIENCE_MS, min_bytes=1000)
+        older = await node.fetch(client, current_leader_epoch=3, max_wait_ms=LONG_WAIT_MS, min_bytes=1000)
         assert ErrorCode(older.error_code) is ErrorCode.FENCED_LEADER_EPOCH
         node.partition().become_follower(-1, 5)
         gone = await node.fetch(client)
         assert ErrorCode(gone.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_follower_serves_consumers_that_know_of_racks_and_refers_others_to_the_leader(
+async def test_a_follower_serves_rack_aware_consumers_and_refers_others_to_the_leader(
     tmp_path: Path,
 ) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
@@ -314,7 +314,7 @@ async def test_diverging_epochs(tmp_path: Path, version: int) -> None:
                 offset,
                 last_fetched_epoch=epoch,
                 version=version,
-                max_wait_ms=PATIENCE_MS,
+                max_wait_ms=LONG_WAIT_MS,
                 min_bytes=1,
             )
             assert data.high_watermark == (6 if not data.error_code else -1)
@@ -324,7 +324,7 @@ async def test_diverging_epochs(tmp_path: Path, version: int) -> None:
         assert await fetch(2, 0) == (0, -1, -1, 2 + 2)
         assert await fetch(4, 0) == (0, -1, -1, 2)
         assert await fetch(5, 0) == (0, 0, 4, 0), "epoch 0 ended at 4"
-        assert await fetch(4, 2) == (0, 0, 4, 0), "epoch 2 never was"
+        assert await fetch(4, 2) == (0, 0, 4, 0), "epoch 2 never existed"
         assert await fetch(5, 3) == (0, -1, -1, 2)
         assert (await fetch(5, 9))[0] == ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -351,7 +351,7 @@ async def test_read_committed_with_open_and_aborted_transactions(tmp_path: Path)
         log = partition.log
 
         def write(producer_id: int) -> None:
-            # What a transaction coordinator will let pass; no client can write it yet.
+            # Appended to the log directly, without a transaction coordinator.
             batch = batch_of(
                 b"x", producer_id=producer_id, producer_epoch=0, base_sequence=0, attributes=TRANSACTIONAL
             )
@@ -375,11 +375,11 @@ async def test_read_committed_with_open_and_aborted_transactions(tmp_path: Path)
         assert (open_.high_watermark, open_.last_stable_offset) == (4, 2)
         assert [record.offset for record in records_in(open_.records)] == [0, 1]
         waiting = asyncio.create_task(
-            node.fetch(client, 2, isolation_level=1, max_wait_ms=PATIENCE_MS, min_bytes=1)
+            node.fetch(client, 2, isolation_level=1, max_wait_ms=LONG_WAIT_MS, min_bytes=1)
         )
         await until(lambda: bool(partition.delayed_fetches))
         await asyncio.sleep(0.01)
-        abort(2)  # offset 4: the transaction of producer 1 still bars the way
+        abort(2)  # offset 4: the transaction of producer 1 is still open
         await asyncio.sleep(0.01)
         assert not waiting.done()
         abort(1)  # offset 5
@@ -435,7 +435,7 @@ async def test_reading_from_start_to_end_over_many_segments(tmp_path: Path) -> N
         assert read == values
 
 
-async def test_a_slow_reader_gets_what_was_promised_even_after_the_topic_is_gone(tmp_path: Path) -> None:
+async def test_a_slow_consumer_gets_its_response_even_after_the_topic_is_deleted(tmp_path: Path) -> None:
     properties = {"log.segment.delete.delay.ms": "0"}
     async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
         await node.create(max_message_bytes="30000000")

@@ -18,7 +18,7 @@ Told = dict[tuple[str, int], list[bytes | None]]
 
 
 class SessionClient:
-    """A consumer that names its session in every request and reads what each answer tells of whom."""
+    """A consumer that uses one session and reads which partitions each response includes."""
 
     def __init__(self, node: LiveNode, client: RawClient, version: int) -> None:
         self.node = node
@@ -34,7 +34,7 @@ class SessionClient:
         forgotten: Sequence[tuple[str, int]] = (),
         max_wait_ms: int = 0,
     ) -> Told:
-        """Name partitions and offsets; returns the values that came, by partition in the answer."""
+        """List partitions and offsets; returns the values of each partition in the response."""
         names = {self.node.topic_id(name): name for name in ("t", "u")}
         request = FetchRequest(
             max_wait_ms=max_wait_ms,
@@ -54,22 +54,22 @@ class SessionClient:
                 for topic, index in forgotten
             ],
         )
-        answer = await self.client.call(request, FetchResponse, self.version)
-        self.error = ErrorCode(answer.error_code).name
+        response = await self.client.call(request, FetchResponse, self.version)
+        self.error = ErrorCode(response.error_code).name
         if self.error == "NONE":
-            self.session_id = answer.session_id
-            self.epoch = self.epoch + 1 if answer.session_id else 0
+            self.session_id = response.session_id
+            self.epoch = self.epoch + 1 if response.session_id else 0
         return {
             (topic.topic or names[topic.topic_id], each.partition_index): [
                 record.value for record in records_in(each.records)
             ]
-            for topic in answer.responses
+            for topic in response.responses
             for each in topic.partitions
         }
 
 
 @pytest.mark.parametrize("version", [7, 11, 12, 13, 18])
-async def test_the_life_of_a_session(tmp_path: Path, version: int) -> None:
+async def test_the_lifecycle_of_a_session(tmp_path: Path, version: int) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create("t", 2)
         await node.create("u", 1)
@@ -78,7 +78,7 @@ async def test_the_life_of_a_session(tmp_path: Path, version: int) -> None:
         assert await session.fetch(every) == {place: [] for place in every}
         assert session.session_id > 0
 
-        assert await session.fetch() == {}, "nothing changed, so nothing is told"
+        assert await session.fetch() == {}, "nothing changed, so no partition is included"
         await node.produce(client, batch_of(b"a"), index=1)
         assert await session.fetch() == {("t", 1): [b"a"]}
         assert await session.fetch({("t", 1): 1}) == {}
@@ -88,14 +88,14 @@ async def test_the_life_of_a_session(tmp_path: Path, version: int) -> None:
         told = await session.fetch({("t", 0): 0}, forgotten=[("u", 0)])
         assert told == {("t", 0): [b"c"]}
         assert await session.fetch({("t", 0): 1}) == {}
-        assert await session.fetch({("u", 0): 0}) == {("u", 0): [b"b"]}, "back again"
+        assert await session.fetch({("u", 0): 0}) == {("u", 0): [b"b"]}, "added again"
 
-        # Forgetting everything ends the session.
+        # Forgetting all partitions closes the session.
         assert await session.fetch(forgotten=list(every)) == {}
         assert session.session_id == 0
 
 
-async def test_a_waiting_incremental_fetch_is_woken(tmp_path: Path) -> None:
+async def test_a_waiting_incremental_fetch_completes(tmp_path: Path) -> None:
     async with (
         live_node(tmp_path) as node,
         connected(node.bootstrap) as client,
@@ -135,7 +135,7 @@ async def test_errors_of_sessions(tmp_path: Path) -> None:
         assert session.error == "FETCH_SESSION_TOPIC_ID_ERROR"
         session.version = 12
 
-        # None of these harmed the session itself.
+        # None of these closed the session.
         assert await session.fetch({("t", 0): 0}) == {("t", 0): [b"a"]}
         assert session.error == "NONE"
 
@@ -148,7 +148,7 @@ async def test_errors_of_sessions(tmp_path: Path) -> None:
         assert session.error == "FETCH_SESSION_ID_NOT_FOUND"
 
 
-async def test_a_final_fetch_closes_its_session_and_still_answers(tmp_path: Path) -> None:
+async def test_a_final_fetch_closes_its_session_and_returns_records(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create("t")
         await node.create("u")
@@ -164,7 +164,7 @@ async def test_a_final_fetch_closes_its_session_and_still_answers(tmp_path: Path
         assert session.error == "FETCH_SESSION_ID_NOT_FOUND"
 
 
-async def test_without_room_a_client_gets_no_session_but_its_data(tmp_path: Path) -> None:
+async def test_a_client_gets_records_without_a_session_when_the_cache_is_full(tmp_path: Path) -> None:
     properties = {"max.incremental.fetch.session.cache.slots": "1"}
     async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
         await node.create("t")
@@ -176,7 +176,7 @@ async def test_without_room_a_client_gets_no_session_but_its_data(tmp_path: Path
         assert (first.session_id > 0, second.session_id) == (True, 0)
 
 
-async def test_a_deleted_topic_is_told_as_an_error_in_the_session(tmp_path: Path) -> None:
+async def test_a_deleted_topic_is_an_error_in_the_session(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create("t")
         await node.create("u")

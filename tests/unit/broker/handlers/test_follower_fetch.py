@@ -18,10 +18,10 @@ from tests.support.brokers.second_broker import two_brokers
 from tests.support.clients.raw_client import connected
 
 A_MINUTE_MS = 60_000
-"""Longer than a test waits for an answer."""
+"""Longer than a test waits for a response."""
 
 
-async def test_a_session_tells_a_follower_what_has_moved_and_nothing_twice(tmp_path: Path) -> None:
+async def test_a_session_reports_each_change_to_a_follower_once(tmp_path: Path) -> None:
     async with (
         two_brokers(tmp_path) as (node, second, topic_id),
         connected(node.bootstrap) as client,
@@ -29,47 +29,51 @@ async def test_a_session_tells_a_follower_what_has_moved_and_nothing_twice(tmp_p
     ):
         session = 0
 
-        async def told(
+        async def fetched_partitions(
             session_epoch: int, *offsets: int, max_wait_ms: int = 0, epoch: int | None = None
         ) -> list[tuple[str, int, list[bytes | None]]]:
-            """Error, high watermark and values of each partition in the answer."""
+            """Error, high watermark and values of each partition in the response."""
             nonlocal session
             request = second.request(topic_id, *offsets, epoch=epoch)
             request.session_id, request.session_epoch = session, session_epoch
             request.max_wait_ms, request.min_bytes = max_wait_ms, 1
-            answer = await follower.call(request, FetchResponse)
-            assert answer.error_code == 0
-            session = answer.session_id
+            response = await follower.call(request, FetchResponse)
+            assert response.error_code == 0
+            session = response.session_id
             return [
                 (
                     ErrorCode(each.error_code).name,
                     each.high_watermark,
                     [record.value for record in records_in(each.records)],
                 )
-                for topic in answer.responses
+                for topic in response.responses
                 for each in topic.partitions
             ]
 
-        assert await told(0, 0) == [("NONE", 0, [])], "a full request is told everything"
-        assert await told(1) == []
-        waiting = asyncio.create_task(told(2, max_wait_ms=20_000))
+        assert await fetched_partitions(0, 0) == [("NONE", 0, [])], "a full request includes every partition"
+        assert await fetched_partitions(1) == []
+        waiting = asyncio.create_task(fetched_partitions(2, max_wait_ms=20_000))
         leader = node.partition().leader
         assert leader is not None
         await until(lambda: len(leader.follower_fetches) == 1)
         client.send(node.produce_request({("t", 0): batch_of(b"one")}))
         assert await waiting == [("NONE", 0, [b"one"])]
-        assert await told(3, 1) == [("NONE", 1, [])], "its own ack has moved the high watermark"
+        assert await fetched_partitions(3, 1) == [("NONE", 1, [])], (
+            "its own fetch advanced the high watermark"
+        )
         acked = await client.receive(ProduceResponse)
         assert acked.responses[0].partition_responses[0].error_code == 0
-        assert await told(4) == []
+        assert await fetched_partitions(4) == []
         newer = second.epoch + 1
-        assert await told(5, epoch=newer) == []
-        assert await told(6) == [("NOT_LEADER_OR_FOLLOWER", -1, [])], "that registration is over"
-        assert await told(7, epoch=newer) == [("NONE", 1, [])], "told again, so that the error is over"
+        assert await fetched_partitions(5, epoch=newer) == []
+        assert await fetched_partitions(6) == [("NOT_LEADER_OR_FOLLOWER", -1, [])], "that broker epoch is old"
+        assert await fetched_partitions(7, epoch=newer) == [("NONE", 1, [])], (
+            "included again, because the error is over"
+        )
 
 
-async def test_what_is_appended_because_of_a_fetch_comes_with_it(tmp_path: Path) -> None:
-    """A coordinator writes its next record as soon as the follower's fetch has made the last one safe."""
+async def test_records_that_a_fetch_causes_are_in_its_response(tmp_path: Path) -> None:
+    """A coordinator appends its next record as soon as the follower's fetch commits the last one."""
     async with (
         two_brokers(tmp_path) as (node, second, topic_id),
         connected(node.bootstrap) as client,
@@ -79,10 +83,10 @@ async def test_what_is_appended_because_of_a_fetch_comes_with_it(tmp_path: Path)
         client.send(node.produce_request({("t", 0): batch_of(b"one")}))
         await until(lambda: partition.log.end_offset == 1)
 
-        def go_on(_: AckResult) -> None:
+        def append_next(_: AckResult) -> None:
             partition.append(memoryview(bytearray(batch_of(b"two"))), SystemClock().now_ms())
 
-        partition.empty_append().when_committed(A_MINUTE_MS, go_on)
+        partition.empty_append().when_committed(A_MINUTE_MS, append_next)
         request = second.request(topic_id, 1)
         request.max_wait_ms, request.min_bytes = A_MINUTE_MS, 1
         (topic,) = (await follower.call(request, FetchResponse)).responses
@@ -91,10 +95,10 @@ async def test_what_is_appended_because_of_a_fetch_comes_with_it(tmp_path: Path)
         await client.receive(ProduceResponse)
 
 
-async def test_records_of_many_partitions_come_in_several_answers(
+async def test_records_of_many_partitions_take_several_responses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """None of them waits for more, whatever the follower says it waits for; and none is left out for ever."""
+    """The responses do not wait for min_bytes, and every partition gets its turn."""
     monkeypatch.setattr(follower_fetch, "MAX_PARTITIONS_WITH_RECORDS", 1)
     async with (
         two_brokers(tmp_path) as (node, second, first_topic),
@@ -114,14 +118,14 @@ async def test_records_of_many_partitions_come_in_several_answers(
                 request.topics += second.request(topic_id, offset).topics
             request.session_id, request.session_epoch = session_id, epoch
             request.max_wait_ms, request.min_bytes = A_MINUTE_MS, min_bytes
-            answer = await follower.call(request, FetchResponse)
+            response = await follower.call(request, FetchResponse)
             values = [
                 record.value
-                for topic in answer.responses
+                for topic in response.responses
                 for each in topic.partitions
                 for record in records_in(each.records)
             ]
-            return answer.session_id, values
+            return response.session_id, values
 
         session_id, values = await fetched(0, 0, 0, 0, min_bytes=1 << 20)
         assert values == [b"t"]

@@ -1,4 +1,4 @@
-"""ListOffsets over the wire: special places, times inside batches, versions, errors."""
+"""ListOffsets over the wire: special timestamps, timestamps inside batches, versions, errors."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ async def look_up(
 ) -> ListOffsetsPartitionResponse:
     asked = ListOffsetsPartition(partition_index=index, timestamp=timestamp, current_leader_epoch=epoch)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[asked])])
-    answer = await client.call(request, ListOffsetsResponse, version)
-    return answer.topics[0].partitions[0]
+    result = await client.call(request, ListOffsetsResponse, version)
+    return result.topics[0].partitions[0]
 
 
 def batch_at(*timestamps: int, codec: int = Codec.NONE) -> bytearray:
     return build_batch([Record(at, time, b"k", b"v") for at, time in enumerate(timestamps)], codec=codec)
 
 
-async def test_special_places_in_every_version(tmp_path: Path) -> None:
+async def test_special_timestamps_in_every_version(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         await node.produce(client, batch_at(NOW, NOW + 50, NOW + 20))
@@ -75,7 +75,7 @@ async def test_special_places_in_every_version(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-async def test_by_time_inside_a_batch(tmp_path: Path, codec: Codec) -> None:
+async def test_a_timestamp_inside_a_batch(tmp_path: Path, codec: Codec) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         await node.produce(client, batch_at(NOW, NOW + 10, NOW + 20, codec=codec))
@@ -118,7 +118,7 @@ async def test_errors(tmp_path: Path) -> None:
         assert [each.error_code for each in topic.partitions] == [ErrorCode.INVALID_REQUEST] * 2
 
 
-async def test_nothing_beyond_what_is_safe(tmp_path: Path, held_disks: dict[str, HeldDisk]) -> None:
+async def test_no_offset_beyond_the_high_watermark(tmp_path: Path, held_disks: dict[str, HeldDisk]) -> None:
     async with (
         live_node(tmp_path) as node,
         connected(node.bootstrap) as client,
@@ -133,7 +133,7 @@ async def test_nothing_beyond_what_is_safe(tmp_path: Path, held_disks: dict[str,
         await asyncio.to_thread(disk.started.wait, 10)
         assert (await look_up(client, LATEST)).offset == 1
         assert (await look_up(client, NOW + 100)).offset == -1
-        # A new epoch begins where the log ends, and nobody knows yet whether all of that is safe.
+        # A new epoch begins at the log end, and the records before it are not committed yet.
         node.partition().become_leader(1)
         for place in (LATEST, NOW + 100):
             told = await look_up(client, place)
@@ -147,7 +147,7 @@ async def test_nothing_beyond_what_is_safe(tmp_path: Path, held_disks: dict[str,
         assert (await look_up(client, LATEST)).offset == 2
 
 
-async def test_a_file_that_cannot_be_read_takes_its_directory_offline(tmp_path: Path) -> None:
+async def test_a_read_error_takes_the_log_directory_offline(tmp_path: Path) -> None:
     async with live_node([tmp_path / "a", tmp_path / "b"]) as node, connected(node.bootstrap) as client:
         await node.create("t", 2)
         index = next(i for i in range(2) if node.partition("t", i).log.directory == str(tmp_path / "b"))
@@ -162,7 +162,7 @@ async def test_a_file_that_cannot_be_read_takes_its_directory_offline(tmp_path: 
         assert (await look_up(client, LATEST, index=1 - index)).error_code == 0
 
 
-async def test_an_end_behind_a_waiting_fetch_is_not_older_than_what_the_fetch_brings(tmp_path: Path) -> None:
+async def test_an_end_offset_after_a_waiting_fetch_includes_its_records(tmp_path: Path) -> None:
     async with (
         live_node(tmp_path) as node,
         connected(node.bootstrap) as consumer,
@@ -178,14 +178,14 @@ async def test_an_end_behind_a_waiting_fetch_is_not_older_than_what_the_fetch_br
         ends = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])])
         consumer.send(fetch)
         consumer.send(ends)
-        # Behind these two in time: both are with the broker when the record comes.
+        # The broker has received both requests when the record is appended.
         await node.produce(producer, batch_of(b"a"))
         fetched = (await consumer.receive(FetchResponse)).responses[0].partitions[0]
         assert fetched.high_watermark == 1
         assert (await consumer.receive(ListOffsetsResponse)).topics[0].partitions[0].offset == 1
 
 
-async def test_an_end_behind_a_waiting_produce_counts_its_records(
+async def test_an_end_offset_after_a_waiting_produce_includes_its_records(
     tmp_path: Path, held_disks: dict[str, HeldDisk]
 ) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:

@@ -90,7 +90,7 @@ async def test_delete_records(tmp_path: Path, version: int) -> None:
         await node.produce(client, batch_of(*(b"%d" % n for n in range(10))))
         none = ErrorCode.NONE
         assert await delete_before(client, 4, version) == (none, 4)
-        assert await delete_before(client, 2, version) == (none, 4), "the start never moves back"
+        assert await delete_before(client, 2, version) == (none, 4), "the log start offset never decreases"
         assert await delete_before(client, 11, version) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
         assert await delete_before(client, -2, version) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
         data = await node.fetch(client, 3)
@@ -103,7 +103,7 @@ async def test_delete_records(tmp_path: Path, version: int) -> None:
             -1,
         )
     async with live_node(tmp_path) as node:
-        assert node.partition().log.start_offset == 10, "known after a restart"
+        assert node.partition().log.start_offset == 10, "kept over a restart"
 
 
 async def test_delete_records_of_a_compacted_topic(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ async def test_delete_records_of_a_compacted_topic(tmp_path: Path) -> None:
         await node.create("both", cleanup_policy="compact,delete")
         assert await delete_before(client, 0) == (ErrorCode.POLICY_VIOLATION, -1)
         assert await delete_before(client, 0, topic="both") == (ErrorCode.NONE, 0)
-        # What coordinators remember must not go, whatever the topic's settings have become.
+        # Coordinator records must not be deleted, whatever the topic settings are.
         await node.create("__consumer_offsets", cleanup_policy="compact,delete")
         assert await delete_before(client, -1, topic="__consumer_offsets") == (
             ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -128,34 +128,34 @@ async def test_describe_log_dirs(tmp_path: Path, version: int) -> None:
         await node.create("u")
         size = len(batch_of(b"x" * 100))
         await node.produce(client, batch_of(b"x" * 100), index=1)
-        answer = await client.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, version)
-        assert answer.error_code == 0
-        assert [each.log_dir for each in answer.results] == [str(path) for path in directories]
+        result = await client.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, version)
+        assert result.error_code == 0
+        assert [each.log_dir for each in result.results] == [str(path) for path in directories]
         told = {
             (topic.name, partition.partition_index): (partition.partition_size, partition.offset_lag)
-            for each in answer.results
+            for each in result.results
             for topic in each.topics
             for partition in topic.partitions
         }
         assert told == {("t", i): (size if i == 1 else 0, 0) for i in range(4)} | {("u", 0): (0, 0)}
-        for each in answer.results:
+        for each in result.results:
             assert each.error_code == 0
             assert each.topics, "partitions are spread over the directories"
             if version >= 4:
                 assert 0 < each.usable_bytes <= each.total_bytes
 
         some = DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic="t", partitions=[1, 9])])
-        answer = await client.call(some, DescribeLogDirsResponse, version)
+        result = await client.call(some, DescribeLogDirsResponse, version)
         assert [
             (topic.name, [each.partition_index for each in topic.partitions])
-            for result in answer.results
+            for result in result.results
             for topic in result.topics
         ] == [("t", [1])]
 
         error = DiskError(str(directories[1]), "file", "write to", OSError(5, "Input/output error"))
         node.node.broker.partitions.storage_failed(error)
-        answer = await client.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, version)
-        good, lost = answer.results
+        result = await client.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, version)
+        good, lost = result.results
         assert good.error_code == 0
         assert (ErrorCode(lost.error_code), lost.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
 
@@ -172,8 +172,8 @@ async def test_cordoned_log_dirs(tmp_path: Path) -> None:
             request = IncrementalAlterConfigsRequest(resources=[resource])
             (altered,) = (await client.call(request, IncrementalAlterConfigsResponse)).responses
             assert altered.error_code == 0, altered.error_message
-            answer = await client.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
-            return [each.is_cordoned for each in answer.results]
+            result = await client.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
+            return [each.is_cordoned for each in result.results]
 
         async def create(name: str) -> ErrorCode:
             topic = CreatableTopic(name=name, num_partitions=4, replication_factor=1)
@@ -187,7 +187,7 @@ async def test_cordoned_log_dirs(tmp_path: Path) -> None:
         assert {each.log.directory for each in node.node.broker.partitions} == {str(directories[1])}
         assert await cordon(*directories) == [True, True]
         async with asyncio.timeout(30):
-            # The broker's next heartbeat tells the controller; it is sent at once.
+            # The next heartbeat, which is sent at once, reports it to the controller.
             while node.node.metadata.image.cluster.brokers[1].accepts_new_replicas:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
         assert await create("two") is ErrorCode.INVALID_REPLICATION_FACTOR
@@ -197,22 +197,22 @@ async def test_cordoned_log_dirs(tmp_path: Path) -> None:
         assert cordoned == [True, True], "the dynamic value"
 
 
-async def test_describe_log_dirs_of_a_volume_without_end(
+async def test_describe_log_dirs_of_a_volume_beyond_64_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         most = 2**64 - 1
         endless = os.statvfs_result((4096, 4096, most, most, most, 0, 0, 0, 0, 255))
         monkeypatch.setattr("os.statvfs", lambda path: endless)
-        answer = await client.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
-        assert [(each.total_bytes, each.usable_bytes) for each in answer.results] == [(2**63 - 1,) * 2]
+        result = await client.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
+        assert [(each.total_bytes, each.usable_bytes) for each in result.results] == [(2**63 - 1,) * 2]
 
 
-async def test_describe_log_dirs_when_a_volume_went_away_unnoticed(tmp_path: Path) -> None:
+async def test_describe_log_dirs_of_a_missing_directory(tmp_path: Path) -> None:
     async with live_node([tmp_path / "a", tmp_path / "b"]) as node, connected(node.bootstrap) as client:
         (tmp_path / "b").rename(tmp_path / "moved")
-        answer = await client.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
-        assert [ErrorCode(each.error_code) for each in answer.results] == [
+        result = await client.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
+        assert [ErrorCode(each.error_code) for each in result.results] == [
             ErrorCode.NONE,
             ErrorCode.KAFKA_STORAGE_ERROR,
         ]
@@ -242,7 +242,7 @@ async def test_describe_producers(tmp_path: Path) -> None:
         for each in (missing, unknown.partitions[0]):
             assert ErrorCode(each.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             assert each.error_message
-        # A follower knows them too: "kafka-transactions find-hanging" asks one broker for all it hosts.
+        # Followers respond too: "kafka-transactions find-hanging" queries one broker for all it hosts.
         node.partition().become_follower(2, 7)
         known, _ = (await client.call(request, DescribeProducersResponse)).topics
         assert known.partitions[0] == with_producer

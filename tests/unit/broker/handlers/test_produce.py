@@ -1,4 +1,4 @@
-"""Produce over the wire: versions, acks, idempotence, refusals, live changes of settings, syncs."""
+"""Produce over the wire: versions, acks, idempotence, errors, dynamic settings, syncs."""
 
 from __future__ import annotations
 
@@ -34,56 +34,56 @@ VERSIONS = range(3, 14)
 MAX_SEQUENCE = 2**31 - 1
 
 
-async def test_every_version_appends_and_refuses(tmp_path: Path) -> None:
+async def test_every_version_appends_and_returns_errors(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create(partitions=2)
         for at, version in enumerate(VERSIONS):
             request = node.produce_request(
                 {("t", 1): batch_of(b"v%d" % version), ("none", 0): batch_of(b"x")}
             )
-            answer = await client.call(request, ProduceResponse, version)
-            good, unknown = answer.responses
+            result = await client.call(request, ProduceResponse, version)
+            good, unknown = result.responses
             assert (good.name, good.topic_id != bytes(16)) == (("t", False) if version < 13 else ("", True))
             (made,) = good.partition_responses
             assert (made.index, made.error_code, made.base_offset) == (1, 0, at)
             assert (made.log_append_time_ms, made.log_start_offset) == (-1, 0 if version >= 5 else -1)
-            (refused,) = unknown.partition_responses
+            (failed,) = unknown.partition_responses
             wanted = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 13 else ErrorCode.UNKNOWN_TOPIC_ID
-            assert (ErrorCode(refused.error_code), refused.base_offset) == (wanted, -1)
-            assert bool(refused.error_message) == (version >= 8)
+            assert (ErrorCode(failed.error_code), failed.base_offset) == (wanted, -1)
+            assert bool(failed.error_message) == (version >= 8)
         read = records_in((await node.fetch(client, index=1)).records)
         assert [record.value for record in read] == [b"v%d" % version for version in VERSIONS]
 
 
-async def test_the_longest_name_there_can_be_does_not_cost_the_others_their_answer(tmp_path: Path) -> None:
+async def test_the_longest_topic_name_does_not_break_the_response(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         name = "x" * 32767
         request = node.produce_request({("t", 0): batch_of(b"a"), (name, 0): batch_of(b"b")})
         good, unknown = (await client.call(request, ProduceResponse, 9)).responses
         assert (good.partition_responses[0].error_code, good.partition_responses[0].base_offset) == (0, 0)
-        (refused,) = unknown.partition_responses
-        assert ErrorCode(refused.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert (refused.error_message or "").startswith("there is no partition xxx")
+        (failed,) = unknown.partition_responses
+        assert ErrorCode(failed.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert (failed.error_message or "").startswith("there is no partition xxx")
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-async def test_acks_are_answered(tmp_path: Path, acks: int) -> None:
+async def test_acks_1_and_all_have_a_response(tmp_path: Path, acks: int) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
-        answer = await node.produce(client, batch_of(b"a", b"b", b"c"), acks=acks)
-        assert (answer.error_code, answer.base_offset) == (0, 0)
-        answer = await node.produce(client, batch_of(b"d"), acks=acks)
-        assert (answer.error_code, answer.base_offset) == (0, 3)
+        result = await node.produce(client, batch_of(b"a", b"b", b"c"), acks=acks)
+        assert (result.error_code, result.base_offset) == (0, 0)
+        result = await node.produce(client, batch_of(b"d"), acks=acks)
+        assert (result.error_code, result.base_offset) == (0, 3)
 
 
-async def test_acks_0_has_no_answer_and_a_refusal_closes(tmp_path: Path) -> None:
+async def test_acks_0_has_no_response_and_an_error_closes_the_connection(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         for value in (b"a", b"b"):
             client.send(node.produce_request({("t", 0): batch_of(value)}, acks=0), 9)
         client.expect_no_answers()
-        # The next answer on the wire belongs to the next request that has one.
+        # The next response belongs to the next request that has one.
         read = await node.fetch(client)
         assert [record.value for record in records_in(read.records)] == [b"a", b"b"]
         client.send(node.produce_request({("nowhere", 0): batch_of(b"c")}, acks=0), 9)
@@ -91,11 +91,11 @@ async def test_acks_0_has_no_answer_and_a_refusal_closes(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("acks", [2, -2, 100])
-async def test_other_acks_are_refused(tmp_path: Path, acks: int) -> None:
+async def test_other_acks_are_invalid(tmp_path: Path, acks: int) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
-        answer = await node.produce(client, batch_of(b"a"), acks=acks)
-        assert ErrorCode(answer.error_code) is ErrorCode.INVALID_REQUIRED_ACKS
+        result = await node.produce(client, batch_of(b"a"), acks=acks)
+        assert ErrorCode(result.error_code) is ErrorCode.INVALID_REQUIRED_ACKS
         assert node.partition().log.end_offset == 0
 
 
@@ -106,22 +106,22 @@ def numbered(sequence: int, *values: bytes, epoch: int = 0, timestamp: int = NOW
     return batch_of(*values, timestamp=timestamp, producer_id=7, producer_epoch=epoch, base_sequence=sequence)
 
 
-async def test_the_last_five_batches_are_answered_with_their_old_offsets(tmp_path: Path) -> None:
+async def test_duplicates_of_the_last_five_batches_get_their_old_offsets(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         for sequence in range(0, 12, 2):
-            answer = await node.produce(client, numbered(sequence, b"a", b"b"))
-            assert (answer.error_code, answer.base_offset) == (0, sequence)
+            result = await node.produce(client, numbered(sequence, b"a", b"b"))
+            assert (result.error_code, result.base_offset) == (0, sequence)
         for sequence in range(2, 12, 2):
-            answer = await node.produce(client, numbered(sequence, b"a", b"b"))
-            assert (answer.error_code, answer.base_offset) == (0, sequence)
-            assert answer.log_append_time_ms == NOW + 1, "a duplicate tells its batch's largest time"
+            result = await node.produce(client, numbered(sequence, b"a", b"b"))
+            assert (result.error_code, result.base_offset) == (0, sequence)
+            assert result.log_append_time_ms == NOW + 1, "a duplicate gets the largest timestamp of its batch"
         oldest = await node.produce(client, numbered(0, b"a", b"b"))
         assert ErrorCode(oldest.error_code) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert node.partition().log.end_offset == 12
 
 
-async def test_gaps_and_old_epochs_are_refused(tmp_path: Path) -> None:
+async def test_sequence_gaps_and_old_epochs_fail(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         assert (await node.produce(client, numbered(0, b"a", epoch=1))).error_code == 0
@@ -130,8 +130,8 @@ async def test_gaps_and_old_epochs_are_refused(tmp_path: Path) -> None:
             (numbered(1, b"old", epoch=0), ErrorCode.INVALID_PRODUCER_EPOCH),
             (numbered(5, b"new epoch, not from 0", epoch=2), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
         ):
-            answer = await node.produce(client, batch)
-            assert (ErrorCode(answer.error_code), answer.base_offset) == (code, -1)
+            result = await node.produce(client, batch)
+            assert (ErrorCode(result.error_code), result.base_offset) == (code, -1)
         assert (await node.produce(client, numbered(1, b"b", epoch=1))).base_offset == 1
         assert (await node.produce(client, numbered(0, b"c", epoch=2))).base_offset == 2
 
@@ -139,19 +139,19 @@ async def test_gaps_and_old_epochs_are_refused(tmp_path: Path) -> None:
 async def test_sequences_wrap(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
-        # An unknown producer may begin anywhere.
+        # An unknown producer may begin with any sequence.
         batches = [
             numbered(MAX_SEQUENCE - 1, b"a"),
             numbered(MAX_SEQUENCE, b"b", b"c"),
             numbered(1, b"d"),
         ]
         for _ in range(2):
-            answers = [await node.produce(client, batch) for batch in batches]
-            assert [(each.error_code, each.base_offset) for each in answers] == [(0, 0), (0, 1), (0, 3)]
+            results = [await node.produce(client, batch) for batch in batches]
+            assert [(each.error_code, each.base_offset) for each in results] == [(0, 0), (0, 1), (0, 3)]
 
 
 async def test_producer_state_survives_a_restart(tmp_path: Path) -> None:
-    today = int(time.time() * 1000)  # a producer of years ago is forgotten at once
+    today = int(time.time() * 1000)  # an older producer would expire at once
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         assert (await node.produce(client, numbered(0, b"a", timestamp=today))).base_offset == 0
@@ -161,15 +161,15 @@ async def test_producer_state_survives_a_restart(tmp_path: Path) -> None:
         assert node.partition().log.end_offset == 2
 
 
-# -- refusals ------------------------------------------------------------------------------------------------
+# -- errors --------------------------------------------------------------------------------------------------
 
 
-async def test_bad_batches_are_refused_alone(tmp_path: Path) -> None:
+async def test_an_invalid_batch_fails_alone(tmp_path: Path) -> None:
     wrong_crc = batch_of(b"a")
     wrong_crc[-1] ^= 1
     cut = batch_of(b"a")[:-3]
     control = batch_of(b"a", attributes=CONTROL)
-    refused = {
+    failed = {
         "no records": (None, ErrorCode.INVALID_RECORD),
         "empty": (b"", ErrorCode.INVALID_RECORD),
         "cut": (cut, ErrorCode.INVALID_RECORD),
@@ -180,7 +180,7 @@ async def test_bad_batches_are_refused_alone(tmp_path: Path) -> None:
     }
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create(partitions=2, max_message_bytes="1500")
-        for count, (what, (batch, code)) in enumerate(refused.items()):
+        for count, (what, (batch, code)) in enumerate(failed.items()):
             request = node.produce_request({("t", 0): batch, ("t", 1): batch_of(b"good")})
             bad, good = (await client.call(request, ProduceResponse, 9)).responses
             assert ErrorCode(bad.partition_responses[0].error_code) is code, what
@@ -189,12 +189,12 @@ async def test_bad_batches_are_refused_alone(tmp_path: Path) -> None:
         assert node.partition().log.end_offset == 0
 
 
-async def test_records_without_key_on_a_compacted_topic_are_named(tmp_path: Path) -> None:
+async def test_records_without_key_on_a_compacted_topic_are_record_errors(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create(cleanup_policy="compact")
-        answer = await node.produce(client, batch_of(b"a", b"b"), version=8)
-        assert ErrorCode(answer.error_code) is ErrorCode.INVALID_RECORD
-        assert [each.batch_index for each in answer.record_errors] == [0, 1]
+        result = await node.produce(client, batch_of(b"a", b"b"), version=8)
+        assert ErrorCode(result.error_code) is ErrorCode.INVALID_RECORD
+        assert [each.batch_index for each in result.record_errors] == [0, 1]
         assert (await node.produce(client, batch_of(b"a", key=b"k"), version=8)).error_code == 0
 
 
@@ -204,8 +204,8 @@ async def test_records_without_key_on_a_compacted_topic_are_named(tmp_path: Path
 async def test_zstd_needs_version_7(tmp_path: Path, version: int, code: ErrorCode) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
-        answer = await node.produce(client, batch_of(b"a" * 100, codec=Codec.ZSTD), version=version)
-        assert ErrorCode(answer.error_code) is code
+        result = await node.produce(client, batch_of(b"a" * 100, codec=Codec.ZSTD), version=version)
+        assert ErrorCode(result.error_code) is code
         assert (await node.produce(client, batch_of(b"a", codec=Codec.LZ4), version=version)).error_code == 0
 
 
@@ -215,8 +215,8 @@ async def test_several_topics_and_partitions_in_one_request(tmp_path: Path) -> N
         await node.create("u", 2)
         places = [("t", 2), ("u", 0), ("t", 0), ("u", 1)]
         request = node.produce_request({place: batch_of(repr(place).encode()) for place in places})
-        answer = await client.call(request, ProduceResponse)
-        for (topic, index), told in zip(places, answer.responses, strict=True):
+        result = await client.call(request, ProduceResponse)
+        for (topic, index), told in zip(places, result.responses, strict=True):
             assert told.topic_id == node.topic_id(topic)
             assert (told.partition_responses[0].index, told.partition_responses[0].error_code) == (
                 index,
@@ -235,23 +235,23 @@ async def test_settings_take_effect_at_once(tmp_path: Path) -> None:
         big = batch_of(bytes(50_000))
         assert (await node.produce(client, big)).error_code == 0
         await node.alter("t", max_message_bytes="1000")
-        answer = await node.produce(client, big)
-        assert ErrorCode(answer.error_code) is ErrorCode.MESSAGE_TOO_LARGE
+        result = await node.produce(client, big)
+        assert ErrorCode(result.error_code) is ErrorCode.MESSAGE_TOO_LARGE
 
         await node.alter("t", compression_type="gzip", message_timestamp_type="LogAppendTime")
         before = int(time.time() * 1000)
-        answer = await node.produce(client, batch_of(b"squeezed" * 10))
-        assert (answer.error_code, answer.base_offset) == (0, 1)
-        assert answer.log_append_time_ms >= before
+        result = await node.produce(client, batch_of(b"squeezed" * 10))
+        assert (result.error_code, result.base_offset) == (0, 1)
+        assert result.log_append_time_ms >= before
         data = (await node.fetch(client, 1)).records
         assert data is not None
         assert read_header(data, 0).attributes & 7 == Codec.GZIP
         (record,) = records_in(data)
-        assert (record.value, record.timestamp) == (b"squeezed" * 10, answer.log_append_time_ms)
+        assert (record.value, record.timestamp) == (b"squeezed" * 10, result.log_append_time_ms)
 
         await node.alter("t", retention_ms="3600000")
         node.node.logs.check_retention()
-        assert node.partition().log.start_offset == 1, "the old record went, the new one is too young"
+        assert node.partition().log.start_offset == 1, "the old record is deleted, the new one is not"
 
 
 # -- syncs ---------------------------------------------------------------------------------------------------
@@ -267,20 +267,20 @@ async def test_flush_messages_1_acks_after_the_sync(tmp_path: Path, held_disks: 
         await asyncio.to_thread(disk.started.wait, 10)
         async with connected(node.bootstrap) as reader:
             seen = await node.fetch(reader)
-            assert (seen.high_watermark, records_in(seen.records)) == (0, []), "not safe, so not readable"
+            assert (seen.high_watermark, records_in(seen.records)) == (0, []), (
+                "not committed, so not readable"
+            )
             assert not waiting.done()
             long_poll = asyncio.create_task(node.fetch(reader, max_wait_ms=100_000, min_bytes=1))
             await asyncio.sleep(0.01)
             disk.free.set()
-            answer = await waiting
-            assert (answer.error_code, answer.base_offset) == (0, 0)
+            result = await waiting
+            assert (result.error_code, result.base_offset) == (0, 0)
             assert len(disk.syncs) == 1
             assert [record.value for record in records_in((await long_poll).records)] == [b"a", b"b"]
 
 
-async def test_one_sync_serves_all_who_came_meanwhile(
-    tmp_path: Path, held_disks: dict[str, HeldDisk]
-) -> None:
+async def test_one_sync_serves_all_waiting_requests(tmp_path: Path, held_disks: dict[str, HeldDisk]) -> None:
     async with live_node(tmp_path) as node:
         await node.create(partitions=2, flush_messages="1")
         disk = held_disks[str(tmp_path)]
@@ -296,13 +296,13 @@ async def test_one_sync_serves_all_who_came_meanwhile(
             logs = [node.partition("t", index).log for index in range(2)]
             await until(lambda: sum(log.end_offset for log in logs) == 21)
             disk.free.set()
-            answers = [await first.receive(ProduceResponse) for _ in range(11)]
-            answers += [await second.receive(ProduceResponse) for _ in range(10)]
-        assert {each.responses[0].partition_responses[0].error_code for each in answers} == {0}
-        assert len(disk.syncs) == 3, "one for the first, one more for each file that grew meanwhile"
+            results = [await first.receive(ProduceResponse) for _ in range(11)]
+            results += [await second.receive(ProduceResponse) for _ in range(10)]
+        assert {each.responses[0].partition_responses[0].error_code for each in results} == {0}
+        assert len(disk.syncs) == 3, "one for the first, one more for each log that was appended to meanwhile"
 
 
-async def test_flush_messages_above_one_holds_back_only_the_batch_that_is_due(
+async def test_flush_messages_above_1_delays_only_the_batch_that_reaches_it(
     tmp_path: Path, held_disks: dict[str, HeldDisk]
 ) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
@@ -319,7 +319,7 @@ async def test_flush_messages_above_one_holds_back_only_the_batch_that_is_due(
         assert node.partition().log.recovery_point == 3
 
 
-async def test_flush_ms_syncs_in_time_without_holding_acks(
+async def test_flush_ms_syncs_in_time_without_delaying_acks(
     tmp_path: Path, held_disks: dict[str, HeldDisk]
 ) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
@@ -329,20 +329,20 @@ async def test_flush_ms_syncs_in_time_without_holding_acks(
         assert any("/t-0/" in path for path in held_disks[str(tmp_path)].syncs)
 
 
-async def test_a_sync_that_takes_too_long_is_a_time_out_and_not_a_loss(
+async def test_a_slow_sync_times_out_without_losing_the_record(
     tmp_path: Path, held_disks: dict[str, HeldDisk]
 ) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create(flush_messages="1")
         disk = held_disks[str(tmp_path)]
         disk.free.clear()
-        answer = await node.produce(client, batch_of(b"a"), timeout_ms=20)
-        assert ErrorCode(answer.error_code) is ErrorCode.REQUEST_TIMED_OUT
+        result = await node.produce(client, batch_of(b"a"), timeout_ms=20)
+        assert ErrorCode(result.error_code) is ErrorCode.REQUEST_TIMED_OUT
         disk.free.set()
         assert (await node.produce(client, batch_of(b"b"))).base_offset == 1
 
 
-def test_a_failed_sync_answers_a_storage_error_and_is_never_tried_again(
+def test_a_failed_sync_is_a_storage_error_and_never_retried(
     tmp_path: Path, held_disks: dict[str, HeldDisk], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
@@ -361,8 +361,8 @@ def test_a_failed_sync_answers_a_storage_error_and_is_never_tried_again(
             held.failure = OSError(errno.EIO, "Input/output error")
             held.syncs.clear()
             for _ in range(2):
-                answer = await node.produce(client, batch_of(b"a"), index=lost)
-                assert ErrorCode(answer.error_code) is ErrorCode.KAFKA_STORAGE_ERROR
+                result = await node.produce(client, batch_of(b"a"), index=lost)
+                assert ErrorCode(result.error_code) is ErrorCode.KAFKA_STORAGE_ERROR
             assert len(held.syncs) == 1
             assert ErrorCode((await waiting_fetch).error_code) is ErrorCode.KAFKA_STORAGE_ERROR
             assert (await node.produce(client, batch_of(b"a"), index=kept)).error_code == 0
@@ -375,7 +375,7 @@ def test_a_failed_sync_answers_a_storage_error_and_is_never_tried_again(
     assert str(tmp_path / "b") in offline[0].getMessage()
 
 
-async def test_deleting_a_topic_answers_a_produce_that_waits_for_its_sync(
+async def test_deleting_a_topic_completes_a_produce_that_waits_for_its_sync(
     tmp_path: Path, held_disks: dict[str, HeldDisk]
 ) -> None:
     properties = {"log.segment.delete.delay.ms": "0"}
@@ -387,7 +387,7 @@ async def test_deleting_a_topic_answers_a_produce_that_waits_for_its_sync(
         disk.started.clear()
         client.send(node.produce_request({("t", 0): batch_of(b"a")}), 9)
         await asyncio.to_thread(disk.started.wait, 10)
-        # This one comes too late for the sync under way and wants another.
+        # This one is too late for the running sync and needs another.
         client.send(node.produce_request({("t", 0): batch_of(b"b")}), 9)
         await until(lambda: node.partition().log.end_offset == 2)
         await node.delete("t")
@@ -398,7 +398,7 @@ async def test_deleting_a_topic_answers_a_produce_that_waits_for_its_sync(
         node.node.logs.empty_trash()
         assert not any(name.startswith("t-0") for name in os.listdir(tmp_path))
         disk.free.set()
-        # The deleted log is not synced again, and nobody takes that for a broken disk.
+        # The deleted log is not synced again, which does not count as a disk failure.
         assert (await node.produce(client, batch_of(b"c"), topic="u")).error_code == 0
         await asyncio.sleep(0.05)
         assert (await node.produce(client, batch_of(b"d"), topic="u")).base_offset == 1
@@ -407,7 +407,7 @@ async def test_deleting_a_topic_answers_a_produce_that_waits_for_its_sync(
 # -- order ---------------------------------------------------------------------------------------------------
 
 
-async def test_produce_requests_behind_a_waiting_fetch_are_carried_out_after_it(tmp_path: Path) -> None:
+async def test_produce_requests_after_a_waiting_fetch_run_after_it(tmp_path: Path) -> None:
     async with (
         live_node(tmp_path) as node,
         connected(node.bootstrap) as client,
@@ -430,6 +430,6 @@ async def test_produce_requests_behind_a_waiting_fetch_are_carried_out_after_it(
         assert [r.value for r in records_in(fetched.responses[0].partitions[0].records)] == [b"wake"]
         offsets = []
         for _ in range(5):
-            answer = await client.receive(ProduceResponse)
-            offsets.append(answer.responses[0].partition_responses[0].base_offset)
+            result = await client.receive(ProduceResponse)
+            offsets.append(result.responses[0].partition_responses[0].base_offset)
         assert offsets == [1, 2, 3, 4, 5]

@@ -1,4 +1,4 @@
-"""What a node forgets by itself: transactional ids and producers that nobody uses any more."""
+"""Expiration of unused transactional ids and producers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def described(client: RawClient, transactional_id: str) -> tuple[ErrorCode
     return ErrorCode(state.error_code), state.transaction_state
 
 
-async def test_an_unused_id_is_forgotten_and_an_open_one_is_not(tmp_path: Path) -> None:
+async def test_an_unused_transactional_id_expires_but_not_with_an_open_transaction(tmp_path: Path) -> None:
     properties = FEW | {
         "transactional.id.expiration.ms": "50",
         "transaction.remove.expired.transaction.cleanup.interval.ms": "20",
@@ -41,7 +41,7 @@ async def test_an_unused_id_is_forgotten_and_an_open_one_is_not(tmp_path: Path) 
         assert (unused.producer_id != before, unused.epoch) == (True, 0)
 
 
-async def test_a_silent_producer_is_forgotten_and_one_with_an_open_transaction_is_not(tmp_path: Path) -> None:
+async def test_an_idle_producer_expires_but_not_with_an_open_transaction(tmp_path: Path) -> None:
     properties = FEW | {
         "producer.id.expiration.ms": "50",
         "producer.id.expiration.check.interval.ms": "10",
@@ -60,7 +60,7 @@ async def test_a_silent_producer_is_forgotten_and_one_with_an_open_transaction_i
         assert await busy.end(commit=True) is ErrorCode.NONE
 
 
-async def test_the_expiration_of_producers_changes_while_the_broker_runs(tmp_path: Path) -> None:
+async def test_the_expiration_of_producers_is_dynamic(tmp_path: Path) -> None:
     properties = FEW | {"producer.id.expiration.check.interval.ms": "10"}
     async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
         await node.create("t")

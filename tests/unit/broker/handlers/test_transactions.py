@@ -62,7 +62,7 @@ async def producing(
 
 
 async def committed(node: LiveNode, client: RawClient, index: int = 0) -> list[bytes | None]:
-    """What a reader of committed data gets: aborted batches left out, as clients do it."""
+    """What a read_committed consumer gets: without aborted batches, as clients filter them."""
     data = await node.fetch(client, index=index, isolation_level=READ_COMMITTED)
     return without_aborted(data)
 
@@ -82,7 +82,7 @@ def without_aborted(data: PartitionData) -> list[bytes | None]:
     return values
 
 
-# -- the walk of a transaction -------------------------------------------------------------------------------
+# -- commit and abort ----------------------------------------------------------------------------------------
 
 
 @both_versions
@@ -99,7 +99,7 @@ async def test_committed_records_are_read_and_aborted_ones_are_not(tmp_path: Pat
         assert producer.epoch == first_epoch + (3 if is_v2 else 0)
 
 
-async def test_an_open_transaction_holds_readers_of_committed_data_back(tmp_path: Path) -> None:
+async def test_an_open_transaction_delays_read_committed_consumers(tmp_path: Path) -> None:
     async with producing(tmp_path) as (node, client, producer):
         await node.produce(client, batch_of(b"plain", timestamp=TODAY))
         await producer.send(b"a")
@@ -119,11 +119,11 @@ async def test_an_open_transaction_holds_readers_of_committed_data_back(tmp_path
         assert (await latest(0), await latest(READ_COMMITTED)) == (4, 4)
 
 
-async def test_a_marker_wakes_those_who_wait_for_committed_data(tmp_path: Path) -> None:
+async def test_a_marker_completes_read_committed_fetches(tmp_path: Path) -> None:
     async with producing(tmp_path) as (node, _client, producer), connected(node.bootstrap) as reader:
         await producer.send(*[b"x" * 100] * 20)
         asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-        # More bytes than the marker itself has: what it makes readable counts.
+        # More bytes than the marker has: the records that it makes readable count too.
         request = node.fetch_request(
             [("t", asked)], max_wait_ms=60_000, min_bytes=1000, isolation_level=READ_COMMITTED
         )
@@ -134,15 +134,15 @@ async def test_a_marker_wakes_those_who_wait_for_committed_data(tmp_path: Path) 
         assert len(without_aborted(answer.responses[0].partitions[0])) == 20
 
 
-async def test_a_version_1_client_goes_on_at_once_after_its_commit(tmp_path: Path) -> None:
+async def test_a_version_1_client_continues_at_once_after_its_commit(tmp_path: Path) -> None:
     async with producing(tmp_path, is_v2=False) as (_, _, producer):
         for number in range(20):
-            # No CONCURRENT_TRANSACTIONS: the transaction is over before its client hears of it.
+            # No CONCURRENT_TRANSACTIONS: the transaction is complete before the response is sent.
             await producer.send(b"%d" % number)
             assert await producer.end(commit=True) is ErrorCode.NONE
 
 
-async def test_markers_of_a_wide_transaction_are_written_in_turns(tmp_path: Path) -> None:
+async def test_markers_of_a_wide_transaction_are_written_in_slices(tmp_path: Path) -> None:
     async with producing(tmp_path) as (node, client, producer):
         await node.create("wide", partitions=200)
         for index in range(200):
@@ -162,7 +162,7 @@ async def test_markers_of_a_wide_transaction_are_written_in_turns(tmp_path: Path
         )
 
 
-# -- who is let in -------------------------------------------------------------------------------------------
+# -- verification --------------------------------------------------------------------------------------------
 
 
 async def test_a_transactional_batch_needs_a_transactional_id(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ async def test_without_verification_a_version_1_client_may_write_anywhere(tmp_pa
         assert node.partition().log.producers.has_open_transaction(producer.producer_id, 0)
 
 
-async def test_strangers_and_zombies_are_kept_out(tmp_path: Path) -> None:
+async def test_unknown_and_fenced_producers_fail(tmp_path: Path) -> None:
     async with producing(tmp_path) as (node, client, producer):
         stranger = TxnProducer(node, client, "never initialised", producer_id=77, epoch=0)
         assert await stranger.write(b"a") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -222,8 +222,8 @@ async def test_strangers_and_zombies_are_kept_out(tmp_path: Path) -> None:
 
 
 @both_versions
-async def test_a_batch_that_comes_after_the_end_is_refused(tmp_path: Path, is_v2: bool) -> None:
-    """KAFKA-14402: no marker would ever reach it, and readers of committed data would wait forever."""
+async def test_a_batch_after_the_end_of_its_transaction_fails(tmp_path: Path, is_v2: bool) -> None:
+    """KAFKA-14402: no marker would ever follow it, and read_committed consumers would wait forever."""
     async with producing(tmp_path, is_v2=is_v2) as (node, client, producer):
         await producer.send(b"a")
         late = producer.batch(b"late")
@@ -237,7 +237,7 @@ async def test_a_batch_that_comes_after_the_end_is_refused(tmp_path: Path, is_v2
         assert (log.end_offset, log.last_stable_offset) == (2, 2)
 
 
-async def test_one_request_is_of_one_producer(tmp_path: Path) -> None:
+async def test_a_request_has_one_producer(tmp_path: Path) -> None:
     async with producing(tmp_path) as (node, client, producer):
         other = TxnProducer(node, client, "other")
         assert await other.init() is ErrorCode.NONE
@@ -264,7 +264,7 @@ async def test_plain_batches_in_a_transactional_request(tmp_path: Path) -> None:
         assert ErrorCode(refused.error_code) is ErrorCode.INVALID_TXN_STATE
 
 
-async def test_a_request_for_several_partitions_is_answered_for_each(tmp_path: Path) -> None:
+async def test_a_request_for_several_partitions_has_a_result_for_each(tmp_path: Path) -> None:
     async with producing(tmp_path) as (_node, client, producer):
         request = ProduceRequest(
             transactional_id=producer.transactional_id,
@@ -308,7 +308,7 @@ async def test_acks_0(tmp_path: Path) -> None:
 
 
 async def stable_offset(client: RawClient, group_id: str) -> tuple[int, ErrorCode]:
-    """As a consumer that must not read behind an open transaction."""
+    """Fetches the offset as a consumer that requires stable offsets."""
     asked = OffsetFetchRequestGroup(
         group_id=group_id, topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
     )
@@ -319,7 +319,7 @@ async def stable_offset(client: RawClient, group_id: str) -> tuple[int, ErrorCod
 
 
 @both_versions
-async def test_offsets_count_when_their_transaction_commits(tmp_path: Path, is_v2: bool) -> None:
+async def test_offsets_are_committed_with_their_transaction(tmp_path: Path, is_v2: bool) -> None:
     async with producing(tmp_path, is_v2=is_v2) as (_, client, producer):
         await find_coordinator(client, "g")
         for offset, commit, then in ((5, True, 5), (9, False, 5), (7, True, 7)):
@@ -339,7 +339,7 @@ async def test_offsets_of_a_version_1_client_must_have_been_added(
     tmp_path: Path, version: int, code: ErrorCode
 ) -> None:
     async with producing(tmp_path, is_v2=False) as (node, _client, producer):
-        # Nobody has used a group yet: the topic comes with the first who needs it.
+        # No group exists yet: the first request creates the topic.
         assert await producer.add_offsets("other") is ErrorCode.NONE
         groups = node.node.broker.groups
         index = groups.partition_of("other")
@@ -374,7 +374,7 @@ async def test_markers_are_fenced(tmp_path: Path) -> None:
         assert log.end_offset == 1
         assert await marker(epoch + 1, 2, coordinator_epoch=3) is ErrorCode.NONE
         assert log.last_stable_offset == log.end_offset == 2
-        # Again, as a coordinator does that missed the answer: harmless, and written.
+        # Sent again, as by a coordinator that missed the response: written a second time.
         assert await marker(epoch + 1, 2, coordinator_epoch=3) is ErrorCode.NONE
         assert log.last_stable_offset == log.end_offset == 3
         late = ErrorCode.TRANSACTION_COORDINATOR_FENCED
@@ -384,7 +384,7 @@ async def test_markers_are_fenced(tmp_path: Path) -> None:
         assert await write_marker(client, pid, epoch + 2, coordinator_epoch=3, version=1) is ErrorCode.NONE
 
 
-async def test_an_administrator_frees_a_partition(tmp_path: Path) -> None:
+async def test_an_administrator_aborts_a_hanging_transaction(tmp_path: Path) -> None:
     """What ``kafka-transactions abort`` does: same epoch, transaction version 0."""
     async with producing(tmp_path) as (node, client, producer):
         await producer.send(b"a")
@@ -397,10 +397,10 @@ async def test_an_administrator_frees_a_partition(tmp_path: Path) -> None:
         assert await committed(node, client) == []
 
 
-# -- time and trouble ----------------------------------------------------------------------------------------
+# -- timeouts and faults -------------------------------------------------------------------------------------
 
 
-async def test_a_transaction_whose_time_is_up_is_aborted(tmp_path: Path) -> None:
+async def test_a_transaction_that_times_out_is_aborted(tmp_path: Path) -> None:
     async with producing(tmp_path) as (node, client, producer):
         assert await producer.init(timeout_ms=100) is ErrorCode.NONE
         await producer.send(b"a")
@@ -448,7 +448,7 @@ async def test_a_restart_in_the_middle_of_a_transaction(tmp_path: Path, is_v2: b
         assert await fetch_offsets(client, "g") == {0: 5}
 
 
-async def test_a_topic_that_is_deleted_meanwhile_does_not_hold_the_end_up(tmp_path: Path) -> None:
+async def test_a_deleted_topic_does_not_delay_the_end_of_a_transaction(tmp_path: Path) -> None:
     async with producing(tmp_path) as (node, _, producer):
         await node.create("gone")
         await producer.send(b"a")
@@ -485,11 +485,11 @@ async def test_lists_and_descriptions(tmp_path: Path) -> None:
         answer = await client.call(request, ListTransactionsResponse)
         assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
-        ids = ["nobody", "tx", "", "idle", "tx"]
+        ids = ["unknown", "tx", "", "idle", "tx"]
         asked = DescribeTransactionsRequest(transactional_ids=ids)
         described = (await client.call(asked, DescribeTransactionsResponse)).transaction_states
         assert [(each.transactional_id, each.error_code) for each in described] == [
-            ("nobody", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND),
+            ("unknown", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND),
             ("tx", ErrorCode.NONE),
             ("", ErrorCode.INVALID_REQUEST),
             ("idle", ErrorCode.NONE),
@@ -519,7 +519,7 @@ async def test_producers_of_partitions(tmp_path: Path) -> None:
         assert await producer.end(commit=True) is ErrorCode.NONE
         topics = (await client.call(request, DescribeProducersResponse)).topics
         (active,) = topics[0].partitions[0].active_producers
-        # A client of transaction version 2 has a new epoch, under which it has written nothing.
+        # A version 2 client has a new epoch, in which it has written nothing.
         assert (active.producer_epoch, active.last_sequence) == (producer.epoch, -1)
         assert (active.coordinator_epoch, active.current_txn_start_offset) == (0, -1)
 
@@ -552,11 +552,11 @@ async def test_producer_ids(tmp_path: Path, version: int) -> None:
 @pytest.mark.parametrize(
     "code", [ErrorCode.NOT_CONTROLLER, ErrorCode.STALE_BROKER_EPOCH, ErrorCode.REQUEST_TIMED_OUT]
 )
-async def test_a_client_waits_while_the_controller_gives_no_producer_ids(
+async def test_a_client_waits_until_the_controller_allocates_producer_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: ErrorCode
 ) -> None:
     async def refuse(_: ProducerIds) -> int:
-        raise KafkaError(code, "no ids today")
+        raise KafkaError(code, "no ids")
 
     async with live_node(tmp_path, SMALL) as node, connected(node.bootstrap) as client:
         monkeypatch.setattr(ProducerIds, "generate", refuse)
@@ -565,7 +565,7 @@ async def test_a_client_waits_while_the_controller_gives_no_producer_ids(
         assert (answer.error_code, answer.producer_id) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)
 
 
-async def test_what_a_control_batch_looks_like(tmp_path: Path) -> None:
+async def test_the_format_of_a_control_batch(tmp_path: Path) -> None:
     async with producing(tmp_path) as (node, client, producer):
         epoch = producer.epoch
         await producer.send(b"a")
