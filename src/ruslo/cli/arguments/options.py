@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from ruslo.cli.terminal.output_format import F as F
 from ruslo.cli.terminal.output_format import output_option as output_option
-
-# A click decorator returns the function that it takes.
-F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
@@ -126,3 +124,31 @@ log_format_option = click.option(
     type=click.Choice(["text", "json"]),
     help="Log text lines or JSON objects (default: ruslo.log.format).",
 )
+compression_option = click.option(
+    "-z",
+    "--compression",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none",
+    show_default=True,
+    help="Compression codec.",
+)
+
+
+def acks_option(*choices: str) -> Callable[[F], F]:
+    return click.option(
+        "--acks",
+        type=click.Choice(choices),
+        default="all",
+        show_default=True,
+        help="Required acknowledgements.",
+    )
+
+
+def log_level_option(default: str) -> Callable[[F], F]:
+    return click.option(
+        "--log-level",
+        type=click.Choice(["debug", "info", "warning", "error"]),
+        default=default,
+        show_default=True,
+        help="Lowest level logged to stderr.",
+    )

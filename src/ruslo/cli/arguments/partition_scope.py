@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
+
+from ruslo.cli.arguments.options import F
 
 if TYPE_CHECKING:
     from ruslo.client.admin.admin import Admin
@@ -27,6 +29,18 @@ def scopes_callback(ctx: click.Context, param: click.Parameter, values: Sequence
         return [parse_scope(value) for value in values]
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, param) from None
+
+
+def scopes_option(purpose: str) -> Callable[[F], F]:
+    """``--topic TOPIC[:PARTITIONS]``, which fills the parameter ``scopes``."""
+    return click.option(
+        "--topic",
+        "scopes",
+        multiple=True,
+        metavar="TOPIC[:PARTITIONS]",
+        callback=scopes_callback,
+        help=f"{purpose}: orders, orders:0,2 or orders:0-3. Repeatable.",
+    )
 
 
 def parse_scope(text: str) -> Scope:

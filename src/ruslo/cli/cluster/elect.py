@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ruslo.cli.arguments.options import bootstrap_option, confirm, examples, output_option, yes_option
-from ruslo.cli.arguments.partition_scope import Scope, scopes_callback
+from ruslo.cli.arguments.partition_scope import Scope, scopes_option
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.output import print_json, print_table
 
@@ -26,14 +26,7 @@ if TYPE_CHECKING:
 )
 @click.argument("kind", type=click.Choice(["preferred", "unclean"]))
 @bootstrap_option
-@click.option(
-    "--topic",
-    "scopes",
-    multiple=True,
-    metavar="TOPIC[:PARTITIONS]",
-    callback=scopes_callback,
-    help="Partitions to elect leaders for: orders, orders:0,2 or orders:0-3. Repeatable.",
-)
+@scopes_option("Partitions to elect leaders for")
 @click.option("--all", "everywhere", is_flag=True, help="Elect leaders for all partitions.")
 @yes_option
 @output_option

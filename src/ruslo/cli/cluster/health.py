@@ -8,12 +8,12 @@ import click
 
 from ruslo.cli.arguments.options import Amount, bootstrap_option, examples, output_option
 from ruslo.cli.terminal.output import print_json
+from ruslo.client.views.partition_health import RISK_LABELS
 
 if TYPE_CHECKING:
     from ruslo.client.views.cluster_health import ClusterHealth
     from ruslo.client.views.partition_health import Risk
 
-_LEVELS = ("under-replicated", "at-min-isr", "under-min-isr", "offline")
 _POLL_INTERVAL_S = 0.5
 
 
@@ -28,8 +28,8 @@ _POLL_INTERVAL_S = 0.5
 @bootstrap_option
 @click.option(
     "--fail-on",
-    type=click.Choice(_LEVELS),
-    default=_LEVELS[0],
+    type=click.Choice(RISK_LABELS),
+    default=RISK_LABELS[0],
     show_default=True,
     help="Lowest partition risk that makes the cluster unhealthy.",
 )

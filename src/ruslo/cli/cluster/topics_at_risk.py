@@ -9,13 +9,13 @@ import click
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.output import print_json, print_table
+from ruslo.client.views.partition_health import RISK_LABELS
 
 if TYPE_CHECKING:
     from ruslo.client.admin.admin import Admin
     from ruslo.client.views.partition_health import PartitionAtRisk
 
 _EXIT_AT_RISK = 3
-_LEVELS = ("under-replicated", "at-min-isr", "under-min-isr", "offline")
 
 
 @click.command(
@@ -29,8 +29,8 @@ _LEVELS = ("under-replicated", "at-min-isr", "under-min-isr", "offline")
 @bootstrap_option
 @click.option(
     "--level",
-    type=click.Choice(_LEVELS),
-    default=_LEVELS[0],
+    type=click.Choice(RISK_LABELS),
+    default=RISK_LABELS[0],
     show_default=True,
     help="Lowest risk to list.",
 )

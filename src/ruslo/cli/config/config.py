@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
+from ruslo.cli.arguments.options import bootstrap_option, examples, output_option, pairs_callback
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.config_changes import config_changes, print_config_changes
 from ruslo.cli.terminal.output import print_json, print_table
@@ -15,18 +16,25 @@ from ruslo.cli.terminal.output import print_json, print_table
 if TYPE_CHECKING:
     from ruslo.client.admin.configs import Change, ConfigEntry, Resource
 
-F = TypeVar("F", bound=Callable[..., Any])
 
+def resource_options(function: Callable[..., None]) -> Callable[..., None]:
+    """--topic, --group, --broker and --all-brokers; the one that is set becomes ``resource``."""
 
-def resource_options(function: F) -> F:
+    @wraps(function)
+    def with_resource(
+        *, topic: str | None, group: str | None, broker: int | None, all_brokers: bool, **options: Any
+    ) -> None:
+        function(resource=_resource(topic, group, broker, all_brokers), **options)
+
+    decorated: Callable[..., None] = with_resource
     for decorator in (
         click.option("--all-brokers", is_flag=True, help="The dynamic default of all brokers."),
         click.option("--broker", type=click.IntRange(0), metavar="ID", help="One broker."),
         click.option("--group", metavar="ID", help="A consumer group."),
         click.option("--topic", metavar="NAME", help="A topic."),
     ):
-        function = decorator(function)
-    return function
+        decorated = decorator(decorated)
+    return decorated
 
 
 def _resource(topic: str | None, group: str | None, broker: int | None, all_brokers: bool) -> Resource:
@@ -67,10 +75,7 @@ def config() -> None:
 @click.option("--doc", is_flag=True, help="Show what each config does.")
 @output_option
 def describe(
-    topic: str | None,
-    group: str | None,
-    broker: int | None,
-    all_brokers: bool,
+    resource: Resource,
     keys: tuple[str, ...],
     bootstrap: str,
     set_only: bool,
@@ -78,7 +83,6 @@ def describe(
     output: str,
 ) -> None:
     """Show configs with their values and sources."""
-    resource = _resource(topic, group, broker, all_brokers)
     found = with_admin(
         bootstrap, lambda admin: admin.configs.describe(resource, keys or None, documentation=doc)
     )
@@ -130,29 +134,19 @@ def _as_json(entry: ConfigEntry, doc: bool) -> dict[str, object]:
     ),
 )
 @resource_options
-@click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE...")
+@click.argument("settings", nargs=-1, required=True, metavar="KEY=VALUE...", callback=pairs_callback)
 @bootstrap_option
 @click.option("--validate-only", is_flag=True, help="Validate the change without applying it.")
 @output_option
 def set_config(
-    topic: str | None,
-    group: str | None,
-    broker: int | None,
-    all_brokers: bool,
-    settings: tuple[str, ...],
+    resource: Resource,
+    settings: dict[str, str],
     bootstrap: str,
     validate_only: bool,
     output: str,
 ) -> None:
     """Set configs."""
-    resource = _resource(topic, group, broker, all_brokers)
-    pairs = {}
-    for word in settings:
-        key, separator, value = word.partition("=")
-        if not separator or not key:
-            raise click.UsageError(f"{word!r} is not KEY=VALUE.")
-        pairs[key] = value
-    _alter(bootstrap, resource, config_changes(pairs, ()), validate_only, output)
+    _alter(bootstrap, resource, config_changes(settings, ()), validate_only, output)
 
 
 @config.command(
@@ -166,17 +160,13 @@ def set_config(
 @click.option("--validate-only", is_flag=True, help="Validate the change without applying it.")
 @output_option
 def unset(
-    topic: str | None,
-    group: str | None,
-    broker: int | None,
-    all_brokers: bool,
+    resource: Resource,
     keys: tuple[str, ...],
     bootstrap: str,
     validate_only: bool,
     output: str,
 ) -> None:
     """Reset configs to their defaults."""
-    resource = _resource(topic, group, broker, all_brokers)
     _alter(bootstrap, resource, config_changes({}, keys), validate_only, output)
 
 

@@ -8,7 +8,7 @@ import click
 
 from ruslo.cli.arguments.completion import complete_groups
 from ruslo.cli.arguments.options import bootstrap_option, confirm, examples, output_option, yes_option
-from ruslo.cli.arguments.partition_scope import Scope, scopes_callback
+from ruslo.cli.arguments.partition_scope import Scope, scopes_option
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.output import print_json
 from ruslo.client.views.partition_lists import shown_partitions
@@ -29,14 +29,7 @@ if TYPE_CHECKING:
 )
 @click.argument("name", metavar="GROUP", shell_complete=complete_groups)
 @bootstrap_option
-@click.option(
-    "--topic",
-    "scopes",
-    multiple=True,
-    metavar="TOPIC[:PARTITIONS]",
-    callback=scopes_callback,
-    help="Partitions: orders, orders:0,2 or orders:0-3. Repeatable.",
-)
+@scopes_option("Partitions")
 @click.option("--all-topics", is_flag=True, help="All topics that the group has committed offsets for.")
 @yes_option
 @output_option

@@ -9,7 +9,7 @@ import click
 from ruslo.cli.arguments.completion import complete_groups
 from ruslo.cli.arguments.duration import time_ago_callback
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
-from ruslo.cli.arguments.partition_scope import Scope, scopes_callback
+from ruslo.cli.arguments.partition_scope import Scope, scopes_option
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.output import hint, print_json, print_table
 from ruslo.client.views.partition_lists import shown_partitions
@@ -61,14 +61,7 @@ def _date_time(ctx: click.Context, param: click.Parameter, value: str | None) ->
 )
 @click.argument("name", metavar="GROUP", shell_complete=complete_groups)
 @bootstrap_option
-@click.option(
-    "--topic",
-    "scopes",
-    multiple=True,
-    metavar="TOPIC[:PARTITIONS]",
-    callback=scopes_callback,
-    help="Partitions: orders, orders:0,2 or orders:0-3. Repeatable.",
-)
+@scopes_option("Partitions")
 @click.option("--all-topics", is_flag=True, help="All topics that the group has committed offsets for.")
 @click.option("--to-earliest", is_flag=True, help="Reset to the log start offset.")
 @click.option("--to-latest", is_flag=True, help="Reset to the end of the log.")

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from ruslo.cli.arguments.completion import complete_topics
-from ruslo.cli.arguments.options import Amount, bootstrap_option, examples, output_option, property_option
+from ruslo.cli.arguments.options import (
+    Amount,
+    F,
+    acks_option,
+    bootstrap_option,
+    compression_option,
+    examples,
+    output_option,
+    property_option,
+)
 from ruslo.cli.terminal.output import print_fields, print_json
 
 if TYPE_CHECKING:
     from ruslo.cli.perf.load import Measured
     from ruslo.client.settings.setting import ConfigValue
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Limits(NamedTuple):
@@ -80,21 +86,8 @@ def _limit_options(function: F) -> F:
     "--size", type=click.IntRange(1), default=1024, show_default=True, help="Size of each value in bytes."
 )
 @click.option("--rate", type=Amount(0.1), help="Records per second (default: as many as possible).")
-@click.option(
-    "-z",
-    "--compression",
-    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
-    default="none",
-    show_default=True,
-    help="Compression codec.",
-)
-@click.option(
-    "--acks",
-    type=click.Choice(["0", "1", "all"]),
-    default="all",
-    show_default=True,
-    help="Required acknowledgements.",
-)
+@compression_option
+@acks_option("0", "1", "all")
 @click.option(
     "--batch-bytes",
     type=click.IntRange(1),
@@ -205,13 +198,7 @@ def consume(
 @click.option(
     "-p", "--partition", type=click.IntRange(0), default=0, show_default=True, help="Partition to use."
 )
-@click.option(
-    "--acks",
-    type=click.Choice(["1", "all"]),
-    default="all",
-    show_default=True,
-    help="Required acknowledgements.",
-)
+@acks_option("1", "all")
 @property_option
 @output_option
 def latency(

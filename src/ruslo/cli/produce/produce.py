@@ -13,7 +13,9 @@ import click
 from ruslo.cli.arguments.completion import complete_topics
 from ruslo.cli.arguments.options import (
     Amount,
+    acks_option,
     bootstrap_option,
+    compression_option,
     examples,
     output_option,
     pairs_callback,
@@ -71,21 +73,8 @@ _LINGER_MS = 5
     "-p", "--partition", type=click.IntRange(0), help="Produce to this partition, regardless of the key."
 )
 @click.option("-Z", "--null", metavar="TEXT", help="Send a key or value that equals TEXT as null.")
-@click.option(
-    "-z",
-    "--compression",
-    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
-    default="none",
-    show_default=True,
-    help="Compression codec.",
-)
-@click.option(
-    "--acks",
-    type=click.Choice(["0", "1", "all"]),
-    default="all",
-    show_default=True,
-    help="Required acknowledgements.",
-)
+@compression_option
+@acks_option("0", "1", "all")
 @click.option(
     "--timeout",
     "timeout_s",

@@ -18,6 +18,7 @@ from ruslo.cli.arguments.options import (
     broker_settings_callback,
     examples,
     log_format_option,
+    log_level_option,
     output_option,
 )
 from ruslo.cli.terminal.output import hint, print_json_line
@@ -59,13 +60,7 @@ LAST_PORT = 65535
     callback=broker_settings_callback,
     help="A broker property. Repeatable.",
 )
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="warning",
-    show_default=True,
-    help="Lowest level logged to stderr.",
-)
+@log_level_option("warning")
 @log_format_option
 @output_option
 @console_options

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ruslo.cli.arguments.options import LOG_FORMAT_KEY, examples, log_format_option
+from ruslo.cli.arguments.options import LOG_FORMAT_KEY, examples, log_format_option, log_level_option
 from ruslo.cli.arguments.property_file import load_config, load_properties, property_file_options
 
 if TYPE_CHECKING:
@@ -24,13 +24,7 @@ if TYPE_CHECKING:
     ),
 )
 @property_file_options
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-    help="Lowest level logged to stderr.",
-)
+@log_level_option("info")
 @log_format_option
 @click.option(
     "--cores",

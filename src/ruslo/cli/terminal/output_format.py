@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+# A click decorator returns the function that it takes.
 F = TypeVar("F", bound=Callable[..., Any])
 
 _YAML = "ruslo.cli.yaml"

@@ -9,7 +9,7 @@ import click
 
 from ruslo.cli.arguments.duration import duration_callback, shown_duration
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
-from ruslo.cli.arguments.partition_scope import Scope, scopes_callback
+from ruslo.cli.arguments.partition_scope import Scope, scopes_option
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.output import hint, print_json, print_table
 from ruslo.client.views.partition_lists import shown_partitions
@@ -33,14 +33,7 @@ EXIT_HANGING = 3
     ),
 )
 @bootstrap_option
-@click.option(
-    "--topic",
-    "scopes",
-    multiple=True,
-    metavar="TOPIC[:PARTITIONS]",
-    callback=scopes_callback,
-    help="Only these partitions: orders, orders:0,2 or orders:0-3. Repeatable.",
-)
+@scopes_option("Only these partitions")
 @click.option("--broker", type=click.IntRange(min=0), help="Only partitions that this broker leads.")
 @click.option(
     "--max-transaction-timeout",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
-from ruslo.cli.arguments.partition_scope import Scope, scopes_callback
+from ruslo.cli.arguments.partition_scope import Scope, scopes_option
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.output import hint, human_bytes, print_json, table_lines
 from ruslo.client.views.partition_lists import shown_partitions
@@ -68,14 +68,7 @@ class Proposal(NamedTuple):
     help="Spread the partitions evenly over these brokers.",
 )
 @click.option("-r", "--replication-factor", type=click.IntRange(1), help="New replication factor.")
-@click.option(
-    "--topic",
-    "scopes",
-    multiple=True,
-    metavar="TOPIC[:PARTITIONS]",
-    callback=scopes_callback,
-    help="Partitions to move: orders, orders:0,2 or orders:0-3. Repeatable.",
-)
+@scopes_option("Partitions to move")
 @click.option(
     "--all-topics", is_flag=True, help="All topics, including internal ones (the default of --drain)."
 )
