@@ -1,4 +1,4 @@
-"""What a dead letter tells of itself: headers with where it came from and what was wrong with it."""
+"""The headers of a dead letter: the origin of the record, and the reason why it could not be decoded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ REASON: Final = "ruslo.error.reason"
 TOPIC: Final = "ruslo.source.topic"
 PARTITION: Final = "ruslo.source.partition"
 OFFSET: Final = "ruslo.source.offset"
-ABOUT_IT: Final = frozenset({REASON, TOPIC, PARTITION, OFFSET})
+ORIGIN_HEADERS: Final = frozenset({REASON, TOPIC, PARTITION, OFFSET})
 
 
 class Origin(NamedTuple):
@@ -19,9 +19,11 @@ class Origin(NamedTuple):
 
 
 def origin_of(headers: Iterable[tuple[str, bytes | None]]) -> Origin | None:
-    """The last word counts: a letter that died twice carries its headers twice. None for other records."""
-    told = {name: value.decode(errors="replace") for name, value in headers if name in ABOUT_IT and value}
-    topic, partition = told.get(TOPIC), told.get(PARTITION, "")
+    """None if the record is not a dead letter. A record that failed twice has two origins; the last applies."""
+    found = {
+        name: value.decode(errors="replace") for name, value in headers if name in ORIGIN_HEADERS and value
+    }
+    topic, partition = found.get(TOPIC), found.get(PARTITION, "")
     if not topic or not partition.isdecimal():
         return None
-    return Origin(topic, int(partition), told.get(REASON, "no reason given"))
+    return Origin(topic, int(partition), found.get(REASON, "no reason given"))

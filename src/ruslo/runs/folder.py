@@ -1,4 +1,4 @@
-"""The folder through which a running pipeline and others meet: a lock, its status, a wish to stop."""
+"""The folder of a pipeline's run: a lock, the status, and a stop request."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from types import TracebackType
 from typing import IO, Any, Self
 
 from ruslo.model.errors import ConfigError
-from ruslo.runs.register import note_run
+from ruslo.runs.register import record_run
 
-_LOOKING_S = 0.5
+_LOCK_TIMEOUT_S = 0.5
+"""Longer than a reader holds the lock to check whether the pipeline runs."""
 
 
 class AlreadyRunning(ConfigError):
-    """Somebody else runs the pipeline."""
+    """Another process runs the pipeline."""
 
 
-def _taken(lock: IO[str]) -> bool:
-    """Whether the lock is ours now; whoever only looks whether it is free has it for a moment."""
-    give_up_s = time.monotonic() + _LOOKING_S
+def _acquire(lock: IO[str]) -> bool:
+    deadline_s = time.monotonic() + _LOCK_TIMEOUT_S
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         except OSError:
-            if time.monotonic() >= give_up_s:
+            if time.monotonic() >= deadline_s:
                 return False
         time.sleep(0.01)
 
 
 class RunFolder:
-    """Held while a pipeline runs. The lock goes with the process, however it ends: it tells that it lives."""
+    """Locked while a pipeline runs. The lock ends with the process, so it shows that the process is alive."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -45,17 +45,17 @@ class RunFolder:
     def __enter__(self) -> Self:
         self.folder.mkdir(parents=True, exist_ok=True)
         lock = (self.folder / "lock").open("a+")
-        if not _taken(lock):
+        if not _acquire(lock):
             lock.close()
             status = self.status() or {}
             raise AlreadyRunning(
-                f"the pipeline runs already (process {status.get('pid')} on {status.get('host')}): "
-                "stop it with 'ruslo pipeline stop', or give this one another checkpoint"
+                f"the pipeline is already running (process {status.get('pid')} on {status.get('host')}): "
+                "stop it with 'ruslo pipeline stop', or use another checkpoint"
             ) from None
         self._lock = lock
         with contextlib.suppress(FileNotFoundError):
             self._stop_file.unlink()
-        note_run(self.folder)
+        record_run(self.folder)
         return self
 
     def __exit__(
@@ -80,7 +80,7 @@ class RunFolder:
         """Whether a process runs the pipeline now."""
         try:
             with (self.folder / "lock").open("r+") as lock:
-                # Shared, so that those who look at the same time do not take each other for a run.
+                # A shared lock: concurrent readers must not take each other for a run.
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except FileNotFoundError:
             return False
@@ -89,25 +89,25 @@ class RunFolder:
         return False
 
     def write_status(self, status: dict[str, Any]) -> None:
-        """Readers see the old status or the new one, never half of one."""
+        """Replace the status atomically."""
         self._replace("status.json", status | {"pid": os.getpid(), "host": socket.gethostname()})
 
     def status(self) -> dict[str, Any] | None:
-        """The last one written; None before the first run."""
+        """The last status; None before the first run."""
         return self._read("status.json")
 
     def report(self) -> dict[str, Any] | None:
-        """The last status, with what its writer could not know: whether it ``running`` still, or ``died``."""
+        """The last status with ``running``; its state is ``died`` if the process ended without a status."""
         last = self.status()
         if last is None:
             return None
         held, active = self.is_held(), last["state"] in ("running", "waiting")
         if active and not held:
-            last["state"] = "died"  # without time to say so
+            last["state"] = "died"
         return last | {"running": held and active}
 
     def set_start(self, start: str | None) -> None:
-        """Where sources begin when the checkpoint is new, instead of what the file says."""
+        """Set where sources start with a new checkpoint; overrides the pipeline file."""
         if start is None:
             with contextlib.suppress(FileNotFoundError):
                 (self.folder / "start.json").unlink()
@@ -129,5 +129,5 @@ class RunFolder:
             value = json.loads((self.folder / name).read_text())
         except FileNotFoundError:
             return None
-        assert isinstance(value, dict), "only this class writes here"
+        assert isinstance(value, dict), "only this class writes the files"
         return value

@@ -1,4 +1,4 @@
-"""Which pipelines ran on this machine: pointers to their folders in the user's state folder."""
+"""The pipelines that ran on this machine: pointers to their run folders, in the user's state folder."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pathlib import Path
 
 
 def state_folder() -> Path:
-    """The XDG base directory for state, which is kept between runs but is no document of the user's."""
+    """Ruslo's folder in the XDG state directory."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "ruslo"
 
 
-def note_run(folder: Path) -> None:
-    """Remember that a pipeline ran there; it runs as well where that cannot be written down."""
-    place = str(folder.resolve())
-    name = hashlib.sha256(place.encode()).hexdigest()[:16]
+def record_run(folder: Path) -> None:
+    """Write a pointer to a run folder. A state folder that cannot be written does not stop the pipeline."""
+    path = str(folder.resolve())
+    name = hashlib.sha256(path.encode()).hexdigest()[:16]
     with contextlib.suppress(OSError):
         _pointers().mkdir(parents=True, exist_ok=True)
-        (_pointers() / name).write_text(place)
+        (_pointers() / name).write_text(path)
 
 
 def known_runs() -> list[Path]:
-    """The folders of pipelines that ran here and still have theirs; pointers to others are removed."""
+    """The run folders that still exist; other pointers are removed."""
     found = []
     with contextlib.suppress(FileNotFoundError):
         for pointer in sorted(_pointers().iterdir()):

@@ -1,4 +1,4 @@
-"""How a pipeline does, as it told others: read from its status, whichever version wrote it."""
+"""Reads the status of pipelines, also of older versions."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class QueryReport:
     in_per_second: float
     out_per_second: float
     lag_records: int | None
-    """None where a source does not say how far it could be."""
+    """None if a source does not report its latest offsets."""
     batch_ms: int
     last_batch_at: str | None
     topics: tuple[str, ...] = ()
-    """Those that it writes to, as far as the file names them."""
+    """The topics that the query writes to, if the file names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ class RunReport:
     bootstrap: str | None
     dead_letter_topic: str | None
     dead_letters: int | None
-    """Since the run began; None without a topic for them, or before the cluster has answered."""
+    """Dead letters since the run began; None without a dead-letter topic or before the first count."""
     started_at: float | None
     updated_at: float | None
     host: str | None
     queries: tuple[QueryReport, ...]
     source_topics: tuple[str, ...] = ()
     group: str | None = None
-    """The consumer group under which it tells the cluster how far it has read, if it does."""
+    """The consumer group that publishes the pipeline's progress, if any."""
 
     @property
     def records_in_per_second(self) -> float:
@@ -61,13 +61,13 @@ class RunReport:
 
 
 def known_reports() -> list[RunReport]:
-    """Of all pipelines that ran on this machine, those that run first."""
+    """The reports of all pipelines that ran on this machine, running ones first."""
     found = [report for folder in known_runs() if (report := read_report(folder)) is not None]
     return sorted(found, key=lambda report: (not report.running, -(report.updated_at or 0)))
 
 
 def read_report(folder: Path) -> RunReport | None:
-    """None when nothing was written there yet, or it cannot be read by us."""
+    """None if the status does not exist or cannot be read."""
     try:
         last = RunFolder(folder).report()
     except (OSError, ValueError):

@@ -9,13 +9,13 @@ import pytest
 from ruslo.runs.folder import AlreadyRunning, RunFolder
 
 
-def test_only_one_holds_it_at_a_time(tmp_path: Path) -> None:
+def test_only_one_process_holds_the_lock(tmp_path: Path) -> None:
     folder, other = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "run")
     assert not other.is_held()
     with folder:
         folder.write_status({"state": "running"})
         assert other.is_held()
-        with pytest.raises(AlreadyRunning, match="runs already"):
+        with pytest.raises(AlreadyRunning, match="is already running"):
             other.__enter__()
         status = other.status()
         assert status is not None
@@ -25,31 +25,31 @@ def test_only_one_holds_it_at_a_time(tmp_path: Path) -> None:
         assert folder.is_held()
 
 
-def test_whoever_looks_is_not_taken_for_one_who_runs_it(tmp_path: Path) -> None:
+def test_a_reader_is_not_taken_for_a_run(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     with folder:
         pass
-    look = (tmp_path / "lock").open("r+")
-    fcntl.flock(look, fcntl.LOCK_SH)
+    reader = (tmp_path / "lock").open("r+")
+    fcntl.flock(reader, fcntl.LOCK_SH)
     assert not folder.is_held()
-    looked = threading.Timer(0.05, look.close)
-    looked.start()
+    closing = threading.Timer(0.05, reader.close)
+    closing.start()
     with folder:
-        looked.join()
+        closing.join()
         assert RunFolder(tmp_path).is_held()
 
 
-def test_a_wish_to_stop_is_for_the_run_that_is_on(tmp_path: Path) -> None:
+def test_a_stop_request_applies_to_the_current_run(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     with folder:
         before = folder.stop_requested
         RunFolder(tmp_path / "run").request_stop()
         assert (before, folder.stop_requested) == (False, True)
     with folder:
-        assert not folder.stop_requested, "an old wish does not stop a new run"
+        assert not folder.stop_requested, "an old request does not stop a new run"
 
 
-def test_the_place_to_start_is_kept_until_it_is_changed(tmp_path: Path) -> None:
+def test_the_start_position_is_kept_until_it_is_changed(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     assert folder.start() is None
     folder.set_start("latest")
@@ -58,7 +58,7 @@ def test_the_place_to_start_is_kept_until_it_is_changed(tmp_path: Path) -> None:
     assert folder.start() is None
 
 
-def test_what_a_writer_that_died_could_not_tell(tmp_path: Path) -> None:
+def test_a_run_whose_process_ended_is_reported_as_died(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     assert folder.report() is None
     with folder:

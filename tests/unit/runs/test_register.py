@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ruslo.runs.folder import RunFolder
-from ruslo.runs.register import known_runs, note_run
+from ruslo.runs.register import known_runs, record_run
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +15,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state"
 
 
-def test_a_run_is_known_as_long_as_its_folder_is_there(tmp_path: Path) -> None:
+def test_a_run_is_known_as_long_as_its_folder_exists(tmp_path: Path) -> None:
     assert known_runs() == []
     with RunFolder(tmp_path / "a"), RunFolder(tmp_path / "b"):
         pass
@@ -26,6 +26,6 @@ def test_a_run_is_known_as_long_as_its_folder_is_there(tmp_path: Path) -> None:
     assert known_runs() == [tmp_path / "b"]
 
 
-def test_a_state_folder_that_cannot_be_written_is_no_reason_not_to_run(tmp_path: Path, state: Path) -> None:
+def test_a_state_folder_that_cannot_be_written_is_ignored(tmp_path: Path, state: Path) -> None:
     state.write_text("a file where a folder should be")
-    note_run(tmp_path)
+    record_run(tmp_path)

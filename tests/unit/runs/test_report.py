@@ -16,7 +16,7 @@ STATUS = {
 }
 
 
-def test_a_report_of_a_running_pipeline_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_pipelines_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     with RunFolder(tmp_path / "old") as old:
         old.write_status(STATUS | {"state": "finished", "pipeline": "old", "updated_at": 9.0})
@@ -25,11 +25,13 @@ def test_a_report_of_a_running_pipeline_comes_first(tmp_path: Path, monkeypatch:
         running, finished = known_reports()
     assert (running.pipeline, running.running, running.dead_letter_topic) == ("p", True, "p.dead")
     assert (running.records_in_per_second, running.lag_records) == (10.0, 3)
-    assert (running.source_topics, running.group, running.queries[0].topics) == ((), None, ()), "an older one"
+    assert (running.source_topics, running.group, running.queries[0].topics) == ((), None, ()), (
+        "missing in older statuses"
+    )
     assert (finished.pipeline, finished.running, finished.state) == ("old", False, "finished")
 
 
-def test_what_cannot_be_read_is_no_report(tmp_path: Path) -> None:
+def test_an_unreadable_status_has_no_report(tmp_path: Path) -> None:
     assert read_report(tmp_path) is None
     (tmp_path / "status.json").write_text("{ half of")
     assert read_report(tmp_path) is None

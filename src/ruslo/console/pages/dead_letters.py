@@ -22,7 +22,7 @@ from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.records.builder import build_batch
 from ruslo.records.record import Record
-from ruslo.runs.dead_letters import ABOUT_IT, Origin, origin_of
+from ruslo.runs.dead_letters import ORIGIN_HEADERS, Origin, origin_of
 
 _REPLAY_RECORDS_MAX = 1000
 _BATCH_MAX_BYTES = 512 * 1024
@@ -132,7 +132,7 @@ def _batches(records: Iterable[ConsumedRecord]) -> Iterable[list[Record]]:
     waiting: list[Record] = []
     size_bytes = 0
     for record in records:
-        headers = tuple(header for header in record.headers if header[0] not in ABOUT_IT)
+        headers = tuple(header for header in record.headers if header[0] not in ORIGIN_HEADERS)
         length = len(record.key or b"") + len(record.value or b"") + sum(len(v or b"") for _, v in headers)
         if waiting and size_bytes + length > _BATCH_MAX_BYTES:
             yield waiting
