@@ -19,7 +19,7 @@ class Origin(NamedTuple):
 
 
 def origin_of(headers: Iterable[tuple[str, bytes | None]]) -> Origin | None:
-    """None if the record is not a dead letter. A record that failed twice has two origins; the last applies."""
+    """None if the record is not a dead letter. If it failed twice, the last origin applies."""
     found = {
         name: value.decode(errors="replace") for name, value in headers if name in ORIGIN_HEADERS and value
     }
