@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 
 from ruslo.model.topics import TopicPartition
-from ruslo.pipeline.sink.batch_encoder import EncodedBatch
 from ruslo.pipeline.sink.options import SinkOptions
 from ruslo.pipeline.sink.transaction import commit_staged
 from ruslo.pipeline.staging.folder import StagingFolder
@@ -34,7 +33,7 @@ def stage(folder: StagingFolder, topic: str, batches: int) -> StagedRows:
     stage = Stage(folder, "task", 0)
     for number in range(batches):
         record = Record(0, 1000, b"%d" % number, bytes(100_000))
-        stage.add(EncodedBatch(TopicPartition(topic, 0), build_batch([record]), 1))
+        stage.add(TopicPartition(topic, 0), build_batch([record]))
     return stage.close(TaskBatch())
 
 

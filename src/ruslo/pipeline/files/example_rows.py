@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from ruslo.pipeline.files.finding import Findings
-from ruslo.pipeline.files.keys import Key, Reported, read_keys
+from ruslo.pipeline.files.keys import Key, Reported, read_keys, read_list
 from ruslo.pipeline.files.located import Located, kind_of
 from ruslo.pipeline.files.model import Example, Input, Output, Row
 from ruslo.pipeline.files.value_types import Flag, Text
@@ -20,19 +20,8 @@ EXAMPLE_KEYS = (
 def read_examples(
     root: Located, inputs: Sequence[Input], outputs: Sequence[Output], findings: Findings
 ) -> tuple[Example, ...]:
-    assert isinstance(root.value, dict)
-    node = root.value.get("examples")
-    if node is None:
-        return ()
-    if not isinstance(node.value, list):
-        findings.error(
-            node.location,
-            "wrong-type",
-            f"'examples' must be a list, not {kind_of(node.value)}",
-            "Start each example with '- name:'.",
-        )
-        return ()
-    examples = (_example(item, inputs, outputs, findings) for item in node.value)
+    items = read_list(root, "examples", findings)
+    examples = (_example(item, inputs, outputs, findings) for item in items)
     return tuple(example for example in examples if example is not None)
 
 

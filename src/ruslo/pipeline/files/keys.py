@@ -36,6 +36,19 @@ class ValueType(Protocol):
     def read(self, value: Located, findings: Findings) -> Any: ...
 
 
+def read_list(root: Located, key: str, findings: Findings) -> list[Located]:
+    """The items of a list of named mappings; empty if the key is missing or has another type."""
+    assert isinstance(root.value, dict), "the pipeline is a mapping"
+    node = root.value.get(key)
+    if node is None:
+        return []
+    if isinstance(node.value, list):
+        return node.value
+    message = f"{key!r} must be a list, not {kind_of(node.value)}"
+    findings.error(node.location, "wrong-type", message, "Start each item with '- name:'.")
+    return []
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     name: str

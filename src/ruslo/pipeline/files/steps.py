@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ruslo.pipeline.files.finding import Findings, Location, nearest
-from ruslo.pipeline.files.keys import Key, Reported, read_keys
+from ruslo.pipeline.files.keys import Key, Reported, read_keys, read_list
 from ruslo.pipeline.files.located import Located, kind_of
 from ruslo.pipeline.files.model import Step
 from ruslo.pipeline.files.python_ref import ReferenceProblem, function_shape, shape_of
@@ -27,19 +27,7 @@ STEP_KEYS = (
 
 
 def read_steps(root: Located, folder: Path, findings: Findings) -> tuple[Step, ...]:
-    assert isinstance(root.value, dict)
-    node = root.value.get("steps")
-    if node is None:
-        return ()
-    if not isinstance(node.value, list):
-        findings.error(
-            node.location,
-            "wrong-type",
-            f"'steps' must be a list, not {kind_of(node.value)}",
-            "Start each step with '- name:'.",
-        )
-        return ()
-    steps = (_step(item, folder, findings) for item in node.value)
+    steps = (_step(item, folder, findings) for item in read_list(root, "steps", findings))
     return tuple(step for step in steps if step is not None)
 
 

@@ -166,7 +166,7 @@ def _write(
     stage = Stage(setup.staging, f"{folder(task)}/{name}", setup.options.memory_bytes)
     try:
         for batch in _encode(setup.options, iterator, context):
-            stage.add(batch)
+            stage.add(batch.target, batch.records)
         return stage.close(task)
     except BaseException:
         stage.discard()

@@ -26,8 +26,9 @@ def plan_scan(
     topic_ids: Mapping[str, Uuid],
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
+    min_timestamp: int | None = None,
 ) -> list[ScanTask]:
-    """The tasks that read each partition from its start to its end."""
+    """The tasks that read each partition from its start to its end, from ``min_timestamp`` on."""
     read = [partition for partition, end in ends.items() if end > starts[partition]]
     total = sum(ends[p] - starts[p] for p in read)
     sizes = client.bytes_per_offset(read) if total > _UNMEASURED_OFFSETS_MAX else dict.fromkeys(read, 1.0)
@@ -47,7 +48,7 @@ def plan_scan(
         min_tasks=options.min_partitions,
         max_records_per_task=options.max_records_per_partition,
     )
-    return [ScanTask(task) for task in tasks]
+    return [ScanTask(task, min_timestamp) for task in tasks]
 
 
 def _above_log_start(offset_range: OffsetRange, first_offset: int, options: SourceOptions) -> OffsetRange:

@@ -44,10 +44,7 @@ class BatchReader(DataSourceReader):
         _check_ends(ends, client.latest(partitions))
         starts, ends = self._filters.narrow(client, starts, ends)
         ids = topic_ids(partitions.values())
-        tasks = plan_scan(client, self._options, ids, starts, ends)
-        for task in tasks:
-            task.min_timestamp = self._filters.min_timestamp
-        return [*tasks]
+        return [*plan_scan(client, self._options, ids, starts, ends, self._filters.min_timestamp)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_task(partition, self._options, self._schema)

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-@dataclass
+@dataclass(frozen=True)
 class ScanTask(InputPartition):
     ranges: tuple[OffsetRange, ...]
-    min_timestamp: int | None = None
+    min_timestamp: int | None
 
 
 def read_task(task: InputPartition, options: SourceOptions, schema: StructType) -> Iterator[pa.RecordBatch]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from crc32c import crc32c
 from pyspark.sql.datasource import WriterCommitMessage
@@ -16,9 +16,6 @@ from ruslo.pipeline.staging.files import InputFile, OutputFile, open_files
 from ruslo.pipeline.staging.folder import StagingFolder
 from ruslo.pipeline.staging.task_batch import TaskBatch
 from ruslo.records.batch import ATTRIBUTES_AT, read_header
-
-if TYPE_CHECKING:
-    from ruslo.pipeline.sink.batch_encoder import EncodedBatch
 
 
 class StagedBatch(NamedTuple):
@@ -53,18 +50,18 @@ class Stage:
         self._file: OutputFile | None = None
         self._size = 0
 
-    def add(self, batch: EncodedBatch) -> None:
-        self._batches.append(StagedBatch(batch.target, self._size, len(batch.records)))
-        self._size += len(batch.records)
+    def add(self, target: TopicPartition, batch: bytearray) -> None:
+        self._batches.append(StagedBatch(target, self._size, len(batch)))
+        self._size += len(batch)
         if self._file is not None:
-            self._file.write(batch.records)
+            self._file.write(batch)
             return
-        self._memory.append(batch.records)
+        self._memory.append(batch)
         if self._size > self._memory_bytes:
             self._folder.check_shared()
             self._file = open_files(self._folder.location).create(self._path)
-            for records in self._memory:
-                self._file.write(records)
+            for staged in self._memory:
+                self._file.write(staged)
             self._memory.clear()
 
     def close(self, task: TaskBatch) -> StagedRows:

@@ -10,7 +10,6 @@ from ruslo.client.admin.topics import NewTopic
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.dead_letters.record import origin_headers
 from ruslo.pipeline.dead_letters.staging import DeadLetterStaging
-from ruslo.pipeline.sink.batch_encoder import EncodedBatch
 from ruslo.pipeline.sink.options import SinkOptions
 from ruslo.pipeline.sink.transaction import commit_staged, transaction_timeout_ms
 from ruslo.pipeline.staging.folder import StagingFolder
@@ -66,7 +65,7 @@ def test_rows_and_dead_letters_may_go_to_the_same_partition(
     folder = StagingFolder.prepare(str(tmp_path))
     identity = BatchIdentity("sink", "query-with-dead-letters", 0)
     stage = Stage(folder, "task", 0)
-    stage.add(EncodedBatch(TopicPartition(topic, 0), build_batch([Record(0, 1000, None, b"a row")]), 1))
+    stage.add(TopicPartition(topic, 0), build_batch([Record(0, 1000, None, b"a row")]))
     dead_letters = DeadLetterStaging.of(folder.location, identity, "run")
     headers = origin_headers(TopicPartition("orders", 0), 7, "not JSON")
     dead_letters.add([Record(0, 1000, None, b"a dead letter", headers)])

@@ -53,7 +53,7 @@ def test_without_new_records_nothing_is_read() -> None:
     st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=1, max_size=20),
     st.integers(1, 10**6),
 )
-def test_the_limit_is_used_up_and_not_exceeded(ranges: list[tuple[int, int]], limit: int) -> None:
+def test_the_limit_is_reached_but_not_exceeded(ranges: list[tuple[int, int]], limit: int) -> None:
     starts = {TopicPartition("t", n): start for n, (start, _) in enumerate(ranges)}
     ends = {TopicPartition("t", n): start + lag for n, (start, lag) in enumerate(ranges)}
     found = limit_ends(starts, ends, TriggerLimits(max_offsets=limit), {})
