@@ -1,4 +1,4 @@
-"""What the generator must know about a field before it writes code for it."""
+"""Properties of fields that the generator needs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def condition(present: Versions, possible: Versions) -> str:
 
 
 def absence(present: Versions, possible: Versions) -> str:
-    """The opposite test of ``condition``; empty when all versions are present."""
+    """The negation of ``condition``; empty when all versions are present."""
     test = condition(present, possible)
     if test.startswith("version <= "):
         return f"version > {present.high}"
@@ -40,7 +40,7 @@ def absence(present: Versions, possible: Versions) -> str:
 
 
 def present_fields(struct: StructSpec) -> list[Field]:
-    """The fields that some version of the message carries."""
+    """The fields that any version of the message has."""
     return [field for field in struct.fields if not field.versions.within(struct.possible).empty]
 
 
@@ -59,7 +59,7 @@ def attribute_type(field: Field, possible: Versions) -> str:
 
 
 def default_value(field: Field, possible: Versions) -> str:
-    """The default as a Python expression; a fresh list or struct where it is one."""
+    """The default as a Python expression, which creates a list or struct if it is one."""
     if null_by_default(field) or (field.type == "records" and ever_nullable(field, possible)):
         return "None"
     if field.is_array:
@@ -95,7 +95,7 @@ def is_not_default(field: Field, possible: Versions) -> str:
 
 
 def smallest_element(message: MessageSpec, field: Field) -> int:
-    """The fewest bytes that one element of the array takes, over all versions that carry the array."""
+    """The minimum size of an array element, over all versions that have the array."""
     if field.struct is None:
         return FIXED_SIZES.get(field.element, 1)
     struct = message.structs[field.struct]

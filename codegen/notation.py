@@ -1,7 +1,6 @@
 """Reads the schema tables of ``src/ruslo/protocol/schema``.
 
-The notation is described at the top of every table. What is parsed here is what the generator writes code
-from, and what the tests make values from.
+The notation is described at the top of every table. The generator and the tests use what is parsed here.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import NamedTuple
 SCHEMA_DIR = Path(__file__).resolve().parent.parent / "src" / "ruslo" / "protocol" / "schema"
 
 NEVER = 32767
-"""A version no message reaches: the end of "A+", the first flexible version of what is never flexible."""
+"""A version above all others: the end of "A+", and the first flexible version if no version is flexible."""
 
 FIXED_FORMATS = {
     "bool": "?",
@@ -56,7 +55,7 @@ KINDS = frozenset(
 
 
 class SchemaError(Exception):
-    """A schema table that cannot be read; the message names the file and the line."""
+    """A schema table is invalid; the message names the file and the line."""
 
 
 class Versions(NamedTuple):
@@ -119,17 +118,17 @@ class Field:
 
     @property
     def element(self) -> str:
-        """The type itself, or what the array holds."""
+        """The type itself, or the type of the array elements."""
         return self.type.removeprefix("[]")
 
     @property
     def is_struct(self) -> bool:
-        """A struct, not an array of them."""
+        """Whether the field is a struct, not an array of structs."""
         return not self.is_array and self.struct is not None
 
     @property
     def struct(self) -> str | None:
-        """Name of the struct that the field is or holds."""
+        """Name of the struct of the field or of its elements."""
         element = self.element
         return None if element in FIXED_FORMATS or element in VARIABLE_TYPES else element
 
@@ -139,13 +138,13 @@ class StructSpec:
     name: str
     fields: list[Field] = field(default_factory=list)
     possible: Versions = NO_VERSIONS
-    """Versions of the message in which the struct can occur."""
+    """Versions of the message that can have the struct."""
 
 
 @dataclass
 class MessageSpec:
     table: str
-    """Name of the schema table, without its ending."""
+    """Name of the schema table, without the suffix."""
     kind: str
     name: str
     key: int
@@ -167,12 +166,12 @@ class MessageSpec:
         return StructSpec(self.name, self.fields, self.versions)
 
     def all_structs(self) -> list[StructSpec]:
-        """The message itself first, then its structs in the order of their declaration."""
+        """The message itself, then its structs in the order of declaration."""
         return [self.root, *self.structs.values()]
 
 
 def load_messages(directory: Path = SCHEMA_DIR) -> list[MessageSpec]:
-    """All messages of all tables, by name."""
+    """All messages of all tables, sorted by name."""
     messages = [message for path in sorted(directory.glob("*.schema")) for message in parse_table(path)]
     messages.sort(key=lambda message: message.name)
     for first, second in pairwise(messages):
@@ -197,7 +196,7 @@ def _parse_message(path: Path, block: list[tuple[int, str]]) -> MessageSpec:
     number, head = block[0]
     try:
         message = _parse_head(path.stem, head)
-        # The list that fields at each depth are added to; a struct opens a deeper one.
+        # The field list at each depth; a struct opens a deeper one.
         open_lists: list[list[Field]] = [message.fields]
         struct_above: str | None = None
         for number, line in block[1:]:  # noqa: B007
@@ -217,7 +216,7 @@ def _parse_message(path: Path, block: list[tuple[int, str]]) -> MessageSpec:
             row = _parse_field(words)
             open_lists[-1].append(row)
             struct_above = row.struct
-        _settle_versions(message)
+        _set_struct_versions(message)
     except (SchemaError, ValueError, IndexError) as error:
         raise SchemaError(f"{path.name}:{number}: {error}") from error
     return message
@@ -287,8 +286,8 @@ def _parse_options(words: list[str], known: set[str]) -> tuple[dict[str, str], s
     return options, flags
 
 
-def _settle_versions(message: MessageSpec) -> None:
-    """Find the versions in which each struct can occur, and check what the generator relies on."""
+def _set_struct_versions(message: MessageSpec) -> None:
+    """Find the versions that can have each struct, and check what the generator relies on."""
 
     def visit(fields: list[Field], possible: Versions) -> None:
         seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""Lines of Python under construction."""
+"""Builds lines of Python code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class Code:
-    """Lines at a current indentation, and the names they need at the top of the module."""
+    """Lines with the current indentation, and the names that the module must import."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -1,7 +1,7 @@
-"""Writes the ``_read`` method of a struct.
+"""Generates the ``_read`` method of a struct.
 
 Locals of the method: ``buf`` and ``limit`` (its length), ``pos``, ``n`` (a length from the wire), ``end``
-(behind the value being read).
+(the end of the current value).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Reader:
             self._emit_bytes(field, present)
 
     def _emit_length(self, field: Field, present: Versions) -> None:
-        """Read the length in front of a value into ``n``; -1, or less, is null."""
+        """Read the length of a value into ``n``; a negative one is null."""
         code = self.code
         formats, size = ("h", 2) if field.type == "string" else ("i", 4)
         flexible_from = self.message.flexible_from if field.compact else present.high + 1
@@ -106,7 +106,7 @@ class Reader:
             code.line("n -= 1")
 
     def _null_test(self, field: Field, present: Versions) -> str | None:
-        """When ``n`` says null legally; None when it never may."""
+        """The test for a legal null in ``n``; None if null is never legal."""
         if not ever_nullable(field, present):
             return None
         test = condition(field.nullable.within(present), present)
@@ -163,7 +163,7 @@ class Reader:
         with code.block(f"if {null}{total} > {limit} - pos:"):
             code.line(f"raise {code.use('length_error')}({self._label(field)}, n, {limit} - pos)")
         if self.message.kind == "request":
-            # Only requests come from clients that nothing is known of.
+            # Only requests come from untrusted clients.
             code.line(f"{code.use('take_elements')}(n)")
         target = f"self.{field.attribute}"
         if field.struct is not None:
@@ -175,7 +175,7 @@ class Reader:
                 code.line(f"{items}.append({item})")
             code.line(f"{target} = {items}")
         elif field.element == "string":
-            # range() has taken the count, so ``n`` is free to be the length of each string.
+            # range() has the count already, so ``n`` can be the length of each string.
             items = f"{field.attribute}_items"
             code.line(f"{items}: list[str] = []")
             with code.block("for _ in range(n):"):
@@ -197,8 +197,8 @@ class Reader:
         if not ever_nullable(field, present):
             code.line(read)
             return
-        # A nullable struct has a marker in front of it: a signed byte, negative for null; in a tagged field
-        # it is an unsigned varint, zero for null.
+        # A marker precedes a nullable struct: a signed byte, negative for null; in a tagged field an unsigned
+        # varint, zero for null.
         partial = condition(field.nullable.within(present), present)
         assert not partial, f"{field.name}: a struct that is nullable in some versions only"
         if field.tag is None:

@@ -1,4 +1,4 @@
-"""Writes the ``_write`` method of a struct.
+"""Generates the ``_write`` method of a struct.
 
 Locals of the method: ``out``, ``data`` (an encoded string), ``n`` (a length), ``tags`` (fields by tag).
 """
@@ -58,7 +58,7 @@ class Writer:
             self._emit_all_absent(kept)
 
     def _emit_all_absent(self, fields: list[Field]) -> None:
-        """The other side of a version test: fields that cannot be written must hold their defaults."""
+        """The else branch of a version test: fields that are not in the version must have defaults."""
         if len(fields) == 1:
             self._emit_absent(fields[0], "elif")
         elif fields:
@@ -112,10 +112,10 @@ class Writer:
             code.line(f"{out}.append(0xFF)" if field.tag is None else f"{out}.append(0)")
             return
         old = f'{out} += b"\\xff\\xff"' if field.type == "string" else f'{out} += b"\\xff\\xff\\xff\\xff"'
-        self._either_way(field, present, f"{out}.append(0)", old)
+        self._emit_by_flexibility(field, present, f"{out}.append(0)", old)
 
-    def _either_way(self, field: Field, present: Versions, compact: str, old: str) -> None:
-        """One of two statements, for flexible versions and for those before."""
+    def _emit_by_flexibility(self, field: Field, present: Versions, compact: str, old: str) -> None:
+        """Emit one of two statements, for flexible versions and for earlier ones."""
         code = self.code
         flexible_from = self.message.flexible_from if field.compact else present.high + 1
         if flexible_from <= present.low:
@@ -129,7 +129,7 @@ class Writer:
                 code.line(old)
 
     def _emit_length(self, field: Field, present: Versions) -> None:
-        """Write ``n``, the length of a value that follows."""
+        """Write ``n``, the length of the next value."""
         code, out = self.code, self.out
         formats = "h" if field.type == "string" else "i"
         flexible_from = self.message.flexible_from if field.compact else present.high + 1

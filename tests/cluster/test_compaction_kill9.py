@@ -9,7 +9,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ruslo.storage.disk import LocalDisk
+from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.verify import PartitionCheck
 from tests.support.brokers.ruslo import RusloNode
 from tests.support.clients.librdkafka import new_reader

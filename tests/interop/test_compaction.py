@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ruslo.records.batch import DELETE_HORIZON
 from ruslo.records.reader import iter_batches, read_records
-from ruslo.storage.disk import LocalDisk
+from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.verify import PartitionCheck
 from tests.support.brokers.kafka import ApacheKafka, run_tool
 from tests.support.brokers.node import Node

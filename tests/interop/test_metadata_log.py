@@ -28,7 +28,7 @@ from ruslo.protocol.message import Message, Struct
 from ruslo.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from ruslo.protocol.messages.config_record import ConfigRecord
 from ruslo.protocol.messages.end_transaction_record import EndTransactionRecord
-from ruslo.storage.disk import LocalDisk
+from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.meta_properties import read_meta_properties
 from tests.support.brokers.kafka import ApacheKafka, run_tool
 from tests.support.brokers.metadata_log import MetadataNode, remove_topic, running, topic, until

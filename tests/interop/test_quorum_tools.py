@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ruslo.model.ids import uuid_to_text
-from ruslo.storage.disk import LocalDisk
+from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.meta_properties import read_meta_properties
 from tests.support.brokers.quorum import QuorumCluster, QuorumNode
 from tests.support.tools.java_tools import JavaTools

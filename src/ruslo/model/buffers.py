@@ -1,4 +1,4 @@
-"""The kinds of bytes that pass through the rooms."""
+"""Types of byte buffers."""
 
 from __future__ import annotations
 

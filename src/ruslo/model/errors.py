@@ -1,15 +1,15 @@
-"""Every error Ruslo raises or answers.
+"""The errors that Ruslo raises, and Kafka's error codes.
 
-The tree of exceptions::
+The exceptions::
 
     RusloError
-    ├── KafkaError        an answer with one of Kafka's error codes (sent to, or received from, a peer)
+    ├── KafkaError        an error with one of Kafka's codes, sent to or received from a peer
     ├── ProtocolError     bytes that are not a well-formed message
-    ├── ConfigError       a setting that cannot be used; the message names the key and the fix
+    ├── ConfigError       an invalid config; the message names the key and the fix
     └── StorageError      a file or directory that cannot be used
-        └── CorruptLogError   stored bytes that fail their checks
+        └── CorruptLogError   stored bytes that are damaged
 
-Machines return codes; ``broker.dispatch`` alone turns exceptions into answers.
+Machines return codes; only ``broker.dispatch`` translates exceptions to error responses.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import enum
 
 
 class ErrorCode(enum.IntEnum):
-    """Kafka's error codes. ``retriable`` says whether the same request may succeed later."""
+    """Kafka's error codes. ``retriable``: the same request may succeed later."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -158,7 +158,7 @@ class ErrorCode(enum.IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> ErrorCode:
-        """A peer of a newer release may know more errors."""
+        """Return the code for errors that only newer releases have."""
         return cls.UNKNOWN_SERVER_ERROR
 
     @property
@@ -167,7 +167,7 @@ class ErrorCode(enum.IntEnum):
 
     @property
     def refreshes_metadata(self) -> bool:
-        """Whether the peer should fetch fresh metadata before it tries again."""
+        """Whether the client should refresh its metadata before it retries."""
         return self in _REFRESHES_METADATA
 
 
@@ -230,36 +230,35 @@ _REFRESHES_METADATA = frozenset(
 
 
 class RusloError(Exception):
-    """Base of every error that Ruslo raises on purpose."""
+    """The base class of Ruslo's errors."""
 
 
-_MESSAGE_CHARS = 8_000
-"""Messages quote what a client sent, which may be as long as a string of the protocol can be; a message must
-fit into one as well, in UTF-8."""
+_MAX_MESSAGE_CHARS = 8_000
+"""Messages may quote a string of a request. In UTF-8 a message must fit into a string of the protocol."""
 
 
 class KafkaError(RusloError):
-    """An error that has one of Kafka's codes."""
+    """An error with one of Kafka's codes."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
-        if message is not None and len(message) > _MESSAGE_CHARS:
-            message = f"{message[:_MESSAGE_CHARS]}…"
+        if message is not None and len(message) > _MAX_MESSAGE_CHARS:
+            message = f"{message[:_MAX_MESSAGE_CHARS]}…"
         super().__init__(f"{code.name}: {message}" if message else code.name)
         self.code = code
         self.message = message
 
 
 class ProtocolError(RusloError):
-    """Bytes from the wire or the disk that do not form the message they claim to be."""
+    """Bytes from the wire or the disk are not a well-formed message."""
 
 
 class ConfigError(RusloError):
-    """A setting that is malformed, out of range or contradictory."""
+    """A config is malformed, out of range or contradicts another one."""
 
 
 class StorageError(RusloError):
-    """A file or directory that cannot be used."""
+    """A file or directory cannot be used."""
 
 
 class CorruptLogError(StorageError):
-    """Stored bytes that fail their checks."""
+    """Stored bytes are damaged."""

@@ -17,25 +17,25 @@ UNASSIGNED_DIR: Uuid = bytes(15) + b"\x01"
 LOST_DIR: Uuid = bytes(15) + b"\x02"
 MIGRATING_DIR: Uuid = ZERO_UUID
 RESERVED_DIRS = frozenset({UNASSIGNED_DIR, LOST_DIR, MIGRATING_DIR})
-"""Directory ids that name no directory."""
+"""Directory ids that are not ids of directories."""
 
 _RESERVED_BELOW = 100
 
 
 def random_uuid(random_bytes: Callable[[int], bytes] = os.urandom) -> Uuid:
-    """A random version-4 uuid outside the values Kafka reserves, whose text does not begin with a dash."""
+    """A random version 4 uuid that is not reserved and whose text does not start with a dash."""
     while True:
         raw = bytearray(random_bytes(16))
         raw[6] = (raw[6] & 0x0F) | 0x40
         raw[8] = (raw[8] & 0x3F) | 0x80
         value = bytes(raw)
-        # A leading dash would read as an option on a command line.
+        # A command line takes text with a leading dash for an option.
         if not is_reserved(value) and not uuid_to_text(value).startswith("-"):
             return value
 
 
 def is_reserved(value: Uuid) -> bool:
-    """Whether Kafka gives this uuid a meaning of its own."""
+    """Whether Kafka reserves this uuid."""
     return int.from_bytes(value, "big") < _RESERVED_BELOW
 
 

@@ -1,13 +1,11 @@
-"""What a line in the log is about, beside its words: ids that are the same in text and in JSON.
+"""The ids in a log line, the same in text and JSON format. The node id is in every line.
 
 ============================  ====================================================
-``connection``                 ``host:port`` of the client's end
-``client_id``                  as the client calls itself
-``correlation_id``             of the request, as the client numbers them
-``partition``                  ``topic-index``
+``connection``                 ``host:port`` of the client
+``client_id``                  client id of the request
+``correlation_id``             correlation id of the request
+``partition``                  ``topic-partition``
 ============================  ====================================================
-
-The node's own id stands in every line.
 """
 
 from __future__ import annotations
@@ -15,9 +13,9 @@ from __future__ import annotations
 from typing import Final
 
 IDS: Final = "ids"
-"""The attribute of a log record that has them."""
+"""The attribute of a log record that has the ids."""
 
 
 def log_ids(**ids: object) -> dict[str, dict[str, object]]:
-    """For the ``extra`` of a call of a logger; ids that are None are left out."""
+    """The ``extra`` argument of a logging call; ids that are None are left out."""
     return {IDS: {name: value for name, value in ids.items() if value is not None}}

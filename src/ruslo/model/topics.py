@@ -24,7 +24,7 @@ class TopicPartition(NamedTuple):
 
 
 def topic_name_problem(name: str) -> str | None:
-    """Why ``name`` cannot be a topic's name, or None if it can."""
+    """Why ``name`` is not a valid topic name; None if it is."""
     if not name:
         return "the name is empty"
     if name in (".", ".."):

@@ -1,4 +1,4 @@
-"""Numbers with their unit, as people read them."""
+"""Numbers with units for people."""
 
 from __future__ import annotations
 

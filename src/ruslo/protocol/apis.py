@@ -1,4 +1,4 @@
-"""The APIs of Kafka 4.3: keys, names, versions, and who serves them."""
+"""The APIs of Kafka 4.3: keys, names, versions and listeners."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Api:
     name: str
     min_version: int
     max_version: int
-    """Newest stable version; -1 for APIs that were removed."""
+    """Latest stable version; -1 for APIs that were removed."""
     flexible_from: int
     listeners: tuple[str, ...]
-    """Who serves it: "broker", "controller", both, or nobody."""
+    """Listeners that serve it: "broker", "controller", both, or none."""
     forwardable: bool
-    """A broker passes it on to the controller."""
+    """Whether a broker forwards it to the controller."""
     cluster_action: bool
-    """It is for brokers and controllers, and needs the ClusterAction right."""
+    """Whether it is for brokers and controllers only, with the ClusterAction permission."""
 
     @cached_property
     def request(self) -> type[Message]:

@@ -1,8 +1,8 @@
 """Fetch, versions 4 to 18, without an object per field.
 
-A request becomes flat tuples. A response is only framed here: the records stay where they are, in a file or
-in memory, and the encoder returns the pieces of the frame with the caller's own objects standing for the
-records between them. Both directions agree with the generated codec, byte for byte.
+A request becomes flat tuples. A response is only framed here: the records stay in their file or buffer, and
+the encoder returns the pieces of the frame, with the caller's objects in place of the records. The bytes are
+those of the generated codec.
 """
 
 from __future__ import annotations

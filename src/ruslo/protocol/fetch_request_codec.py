@@ -29,17 +29,17 @@ _DIRECTORY_ID_FROM = 17
 _HIGH_WATERMARK_FROM = 18
 
 UNKNOWN_HIGH_WATERMARK = 2**63 - 1
-"""What a follower that says nothing of its high watermark is taken to have (KIP-1166)."""
+"""The high watermark of a follower that does not send it (KIP-1166)."""
 
 PartitionFetch: TypeAlias = tuple[int, int, int, int, int, int, bytes, int]
 """Partition, current leader epoch, fetch offset, last fetched epoch, log start offset, max bytes, replica's
 directory id, high watermark."""
 
 TopicFetch: TypeAlias = tuple[str | bytes, list[PartitionFetch]]
-"""Topic name (its id from version 13 on), and the partitions to fetch."""
+"""Topic name (topic id from version 13), and the partitions to fetch."""
 
 TopicForgotten: TypeAlias = tuple[str | bytes, list[int]]
-"""Topic name (its id from version 13 on), and the partitions to drop from the session."""
+"""Topic name (topic id from version 13), and the partitions to drop from the session."""
 
 
 class FetchBody(NamedTuple):
@@ -59,7 +59,7 @@ class FetchBody(NamedTuple):
 
 
 _PARTITION_TAGS_MAX = 2
-"""Tagged fields of a partition that followers send."""
+"""The most tagged fields of a partition that followers send."""
 _NO_TAGS = (ZERO_UUID, UNKNOWN_HIGH_WATERMARK)
 _OLD_EMPTY_END = bytes(6)  # version 11: nothing forgotten, no rack
 
@@ -74,15 +74,15 @@ _INT16 = Struct(">h")
 _INT32 = Struct(">i")
 _INT64 = Struct(">q")
 _REPLICA_STATE = Struct(">iq")
-_ONLY_REPLICA_STATE = bytes((1, 1, 13))  # one tagged field, of tag 1, of 13 bytes: what followers send
+_ONLY_REPLICA_STATE = bytes((1, 1, 13))  # what followers send: one tagged field, tag 1, 13 bytes
 
 
 def decode_fetch_request(buf: ReadBuffer, pos: int, end: int, version: int) -> FetchBody:
-    """Decode the request body in ``buf[pos:end]``; raises ProtocolError when that is not exactly one."""
+    """Decode the request body in ``buf[pos:end]``; raises ProtocolError if it is malformed."""
     if not MIN_VERSION <= version <= MAX_VERSION:
         raise ProtocolError(f"Fetch has no version {version}; versions {MIN_VERSION} to {MAX_VERSION} exist")
     if end > len(buf):
-        raise ProtocolError(f"malformed Fetch request: {end - pos} bytes announced, {len(buf) - pos} there")
+        raise ProtocolError(f"malformed Fetch request: {end - pos} bytes expected, {len(buf) - pos} present")
     try:
         if version >= _FLEXIBLE_FROM:
             return _decode_flexible(buf, pos, end, version)
@@ -92,9 +92,9 @@ def decode_fetch_request(buf: ReadBuffer, pos: int, end: int, version: int) -> F
 
 
 def _decode_flexible(buf: ReadBuffer, pos: int, end: int, version: int) -> FetchBody:
-    """Versions 12 and later, which followers and most consumers send; calls are made only for what is rare.
+    """Versions from 12, which followers and most consumers send; only rare fields are read by calls.
 
-    A fixed-size field may be read past ``end``; the check at the end of the request notices that.
+    A fixed-size field may be read past ``end``; the check at the end of the request detects that.
     """
     if version >= _REPLICA_STATE_FROM:
         replica_id = -1
@@ -286,7 +286,7 @@ def _compact_string(buf: ReadBuffer, pos: int, end: int) -> tuple[str, int]:
 
 
 def _count_tags(elements: int, count_byte: int) -> int:
-    """Tagged fields that no client sends count as elements; a count of two bytes is refused outright."""
+    """Count tagged fields that no client sends as elements; a count of two bytes is rejected."""
     if count_byte > 127 or elements + count_byte > MAX_ELEMENTS:
         raise too_many_elements("Fetch request")
     return elements + count_byte
@@ -316,7 +316,7 @@ def _decode_partition_tags(reader: FlatReader, version: int) -> tuple[bytes, int
 
 
 def _decode_request_tags(reader: FlatReader, version: int) -> tuple[str | None, int, int]:
-    """Cluster id, replica id, replica epoch."""
+    """Decode cluster id, replica id and replica epoch."""
     cluster_id, replica_id, replica_epoch = None, -1, -1
     for tag, start, stop in reader.tags():
         inner = FlatReader("Fetch request", reader.buf, start, stop, flexible=True)

@@ -1,4 +1,4 @@
-"""Frames Fetch responses, versions 4 to 18, around records that stay where they are."""
+"""Frames Fetch responses, versions 4 to 18, around records that stay in their file or buffer."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _NODE_ENDPOINTS_FROM = 16
 
 
 class FetchHints(NamedTuple):
-    """What only few partitions have to say: each is a tagged field, from version 12 on."""
+    """Fields that only a few partitions have: each is a tagged field, from version 12."""
 
     diverging_epoch: tuple[int, int] | None = None
-    """Epoch, end offset: where the follower's log must be cut."""
+    """Epoch, end offset: where the follower must truncate its log."""
     current_leader: LeaderAndEpoch | None = None
     snapshot_id: tuple[int, int] | None = None
     """End offset, epoch: the snapshot to load instead."""
@@ -43,7 +43,7 @@ FetchedPartition: TypeAlias = tuple[
 id, first offset), preferred read replica (-1: none), the records, their size in bytes (-1: null), hints."""
 
 FetchedTopic: TypeAlias = tuple[str | bytes, Sequence[FetchedPartition[Records]]]
-"""Topic name (its id from version 13 on), and its partitions."""
+"""Topic name (topic id from version 13), and its partitions."""
 
 _INT32 = Struct(">i")
 _RESPONSE_START_V4 = Struct(">i")  # throttle time
@@ -69,11 +69,11 @@ def encode_fetch_response(
     session_id: int = 0,
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> tuple[list[bytearray | Records], int]:
-    """Frame the response body: the chunks to send, in order, and their size in bytes altogether.
+    """Frame the response body: the chunks to send, in order, and their total size in bytes.
 
-    ``out``, which may already hold the frame's length and header, becomes the first chunk and counts with all
-    it holds. A chunk that is not a bytearray made here is the ``records`` of a partition; records of size 0
-    are left out. What a version has no field for is left out as well.
+    ``out`` may already have the length and header of the frame; it becomes the first chunk. A chunk that is
+    not a bytearray of this function is the ``records`` of a partition; empty records are left out. Fields
+    that the version does not have are left out too.
     """
     if not MIN_VERSION <= version <= MAX_VERSION:
         raise ProtocolError(f"Fetch has no version {version}; versions {MIN_VERSION} to {MAX_VERSION} exist")

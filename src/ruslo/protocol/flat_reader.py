@@ -1,4 +1,4 @@
-"""A cursor over one request, for the general paths of the hand-written codecs."""
+"""Reads a message field by field, for the general paths of the hand-written codecs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INT32 = Struct(">i")
 
 
 MAX_ELEMENTS = 8_000
-"""Topics and partitions in one Produce or Fetch request: as many are answered in 50 ms."""
+"""Most topics and partitions of a Produce or Fetch request: handling them takes 50 ms."""
 
 
 def too_many_elements(name: str) -> ProtocolError:
@@ -29,7 +29,7 @@ def too_many_elements(name: str) -> ProtocolError:
 
 
 class FlatReader:
-    """Reads field after field of ``buf[pos:end]``; ``name`` is what errors call the whole."""
+    """Reads the fields of ``buf[pos:end]``; ``name`` is the message in errors."""
 
     __slots__ = ("_elements_left", "_flexible", "_name", "buf", "end", "pos")
 
@@ -52,7 +52,7 @@ class FlatReader:
         return value
 
     def uuid(self) -> bytes:
-        start = self._take(16)
+        start = self._skip(16)
         return bytes(self.buf[start : self.pos])
 
     def string(self) -> str:
@@ -67,18 +67,18 @@ class FlatReader:
             return None
         if size > STRING_BYTES_MAX:
             raise length_error(f"string of {self._name}", size, self.end - self.pos)
-        start = self._take(size)
+        start = self._skip(size)
         return str(self.buf[start : self.pos], "utf-8")
 
     def nullable_bytes(self) -> tuple[int, int]:
-        """Where the bytes begin and end; (-1, -1) when they are null."""
+        """The start and end position of the bytes; (-1, -1) if they are null."""
         size = self._length()
         if size < 0:
             return -1, -1
-        return self._take(size), self.pos
+        return self._skip(size), self.pos
 
     def array_length(self) -> int:
-        """Number of elements, each of which takes at least one byte."""
+        """The number of elements, each of at least one byte."""
         length = self._length()
         if not 0 <= length <= self.end - self.pos:
             raise length_error(f"array of {self._name}", length, self.end - self.pos)
@@ -87,11 +87,11 @@ class FlatReader:
 
     def int32_array(self) -> list[int]:
         length = self.array_length()
-        start = self._take(4 * length)
+        start = self._skip(4 * length)
         return list(Struct(f">{length}i").unpack_from(self.buf, start))
 
     def skip_tags(self) -> None:
-        """Pass over the tagged fields of a struct that knows none."""
+        """Skip the tagged fields of a struct without known tags."""
         if not self._flexible:
             return
         count = self.buf[self.pos]
@@ -105,7 +105,7 @@ class FlatReader:
             tag, _, self.pos = read_tag(self.buf, self.pos, self.end, tag)
 
     def tags(self) -> list[tuple[int, int, int]]:
-        """The tagged fields of a struct: tag, first byte of the value, byte behind it."""
+        """The tagged fields of a struct: tag, start and end position of the value."""
         count, self.pos = read_uvarint(self.buf, self.pos)
         self._count(count)
         fields: list[tuple[int, int, int]] = []
@@ -131,8 +131,8 @@ class FlatReader:
         if self._elements_left < 0:
             raise too_many_elements(self._name)
 
-    def _take(self, size: int) -> int:
-        """Step over bytes that must be there; where they begin."""
+    def _skip(self, size: int) -> int:
+        """Skip ``size`` bytes; returns their start position."""
         start = self.pos
         if size > self.end - start:
             raise length_error(f"field of {self._name}", size, self.end - start)

@@ -1,9 +1,12 @@
-"""Headers in front of every request and response.
+"""Headers of requests and responses.
 
 A flexible request has header version 2, any other version 1; a flexible response has version 1, any other
-version 0. There are two exceptions. The response header of ApiVersions is always version 0: a client must be
-able to read the answer to a version the broker does not know (KIP-511). And the client id keeps its old
-two-byte length in version 2, so that a broker can read it before it knows whether it supports the request.
+version 0. There are two exceptions:
+
+* The response header of ApiVersions is always version 0: a client must be able to read the response to a
+  version that the broker does not support (KIP-511).
+* The client id keeps its two-byte length in version 2, so that a broker can read it before it knows whether
+  it supports the request.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ def _unknown_api(api_key: int) -> ProtocolError:
 
 
 def read_request_header(buf: ReadBuffer, pos: int) -> tuple[RequestHeader, int]:
-    """Read the header that starts at ``pos``: the header, and the position of the request behind it."""
+    """Read the header at ``pos``: the header, and the position after it."""
     try:
         api_key, version, correlation_id, length = _REQUEST_START.unpack_from(buf, pos)
         pos += 10
@@ -87,7 +90,7 @@ def write_request_header(
 
 
 def read_response_header(buf: ReadBuffer, pos: int, api_key: int, version: int) -> tuple[int, int]:
-    """Read the header of the answer to such a request: correlation id, and the position behind it."""
+    """Read the header of a response to this API version: correlation id, and the position after it."""
     try:
         (correlation_id,) = _CORRELATION_ID.unpack_from(buf, pos)
         pos += 4

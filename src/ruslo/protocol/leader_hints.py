@@ -1,4 +1,4 @@
-"""Where the new leader is (KIP-951): Produce and Fetch answers tell a client that asked the wrong broker."""
+"""Leader hints in Produce and Fetch responses of a broker that is not the leader (KIP-951)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INT32 = Struct(">i")
 
 
 def write_node_endpoints(out: bytearray, endpoints: Sequence[NodeEndpoint]) -> None:
-    """Write the tagged fields of an answer whose only tagged field, tag 0, holds the endpoints."""
+    """Write the tagged fields of a response whose only tagged field, tag 0, is the endpoints."""
     field = bytearray()
     write_uvarint(field, len(endpoints) + 1)
     for node_id, host, port, rack in endpoints:
@@ -49,7 +49,7 @@ def write_compact_string(out: bytearray, text: str | None) -> None:
 
 
 def write_string(out: bytearray, text: str | None) -> None:
-    """A string of versions that are not flexible."""
+    """Write a string of a version that is not flexible."""
     if text is None:
         out += b"\xff\xff"
         return

@@ -1,4 +1,4 @@
-"""What all generated messages have in common."""
+"""The base classes of generated messages."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ruslo.protocol.primitives import (
 )
 
 UNSET: Final[Any] = object()
-"""Stands for a default that is a list or a struct, which must be made anew for every object."""
+"""Stands for a default that is a list or struct, which must be created for every object."""
 
 
 class Struct(ABC):
-    """A group of fields: a message, or a part of one."""
+    """A group of fields: a message, or a struct in one."""
 
     __slots__ = ("unknown_tags",)
 
     unknown_tags: dict[int, bytes] | None
-    """Tagged fields that this release does not know, by tag; they are written back as they came."""
+    """Unknown tagged fields by tag; they are written as they were read."""
 
     @classmethod
     @abstractmethod
@@ -51,21 +51,21 @@ class Struct(ABC):
 
 
 class Message(Struct):
-    """A whole message: it knows its versions, and turns every fault of a peer's bytes into ProtocolError."""
+    """A whole message. Malformed bytes of a peer raise ProtocolError."""
 
     __slots__ = ()
 
     API_KEY: ClassVar[int] = -1
-    """Key of the API; record type of metadata and coordinator records; -1 where there is none."""
+    """API key, or the record type of metadata and coordinator records; -1 for other messages."""
     MIN_VERSION: ClassVar[int]
     MAX_VERSION: ClassVar[int]
-    """Newest version there is a codec for, an unstable one included; below MIN_VERSION for removed APIs."""
+    """Latest version, an unstable one included; below MIN_VERSION for removed APIs."""
     FLEXIBLE_FROM: ClassVar[int]
-    """First version with compact types and tagged fields; 32767 when there is none."""
+    """First version with compact types and tagged fields; 32767 if no version has them."""
 
     @classmethod
     def read(cls, buf: ReadBuffer, pos: int, version: int) -> tuple[Self, int]:
-        """Decode one message that starts at ``pos``: the message, and the position behind it."""
+        """Decode the message at ``pos``: the message, and the position after it."""
         if not cls.MIN_VERSION <= version <= cls.MAX_VERSION:
             raise cls._version_error(version)
         try:
@@ -75,9 +75,9 @@ class Message(Struct):
 
     @classmethod
     def read_bounded(cls, buf: ReadBuffer, version: int, max_elements: int) -> tuple[Self, int]:
-        """Decode a request with at most ``max_elements`` in all its arrays: the request, and how many it has.
+        """Decode a request with at most ``max_elements`` array elements: the request, and how many it has.
 
-        What follows the request is passed over.
+        Bytes after the request are ignored.
         """
         set_element_limit(max_elements)
         try:
@@ -97,7 +97,7 @@ class Message(Struct):
         return message
 
     def write(self, out: bytearray, version: int) -> None:
-        """Append the encoded message; ``out`` is left as it was if that fails."""
+        """Append the encoded message; on failure ``out`` is unchanged."""
         if not self.MIN_VERSION <= version <= self.MAX_VERSION:
             raise self._version_error(version)
         start = len(out)
@@ -118,7 +118,7 @@ class Message(Struct):
     @classmethod
     def _version_error(cls, version: int) -> ProtocolError:
         if cls.MAX_VERSION < cls.MIN_VERSION:
-            return ProtocolError(f"{cls.__name__} has no versions any more: the API was removed")
+            return ProtocolError(f"{cls.__name__} has no version: the API was removed")
         return ProtocolError(
             f"{cls.__name__} has no version {version}; versions {cls.MIN_VERSION} to {cls.MAX_VERSION} exist"
         )

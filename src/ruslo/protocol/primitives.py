@@ -1,7 +1,7 @@
-"""The pieces of the wire format that generated and hand-written codecs share.
+"""Primitives of the wire format that generated and hand-written codecs share.
 
-Every length is checked against the bytes that are left before anything is allocated for it, so a hostile
-frame costs no more memory than a small multiple of its own size.
+Every length is checked against the remaining bytes before memory is allocated, so a malicious frame costs no
+more memory than a small multiple of its size.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ProtocolError
 
 STRING_BYTES_MAX = 32767
-"""Longest string of the protocol, in UTF-8 bytes; compact strings obey it too."""
+"""Longest string of the protocol in UTF-8 bytes, compact strings included."""
 
 DECODE_ERRORS = (struct.error, IndexError, UnicodeDecodeError)
-"""What straight-line decoding runs into at the end of a buffer or in a string that is not UTF-8."""
+"""Exceptions of decoding past the end of a buffer, or a string that is not UTF-8."""
 
 ENCODE_ERRORS = (struct.error, UnicodeEncodeError, AttributeError, TypeError, ValueError, OverflowError)
-"""What encoding runs into when a field holds a value its type cannot carry."""
+"""Exceptions of encoding a value that does not fit the type of its field."""
 
 NO_ELEMENT_LIMIT = 1 << 62
 
@@ -29,7 +29,7 @@ _UINT32_MAX = 0xFFFFFFFF
 
 
 class _ElementBudget(threading.local):
-    """Array elements and tagged fields that the message being decoded in this thread may still have."""
+    """Array elements and tagged fields that the message in decoding may still have, per thread."""
 
     left = NO_ELEMENT_LIMIT
 
@@ -38,7 +38,7 @@ _budget = _ElementBudget()
 
 
 def set_element_limit(elements: int) -> None:
-    """Limit the array elements of the message that this thread decodes next, over all its arrays."""
+    """Limit the array elements of the message that this thread decodes next."""
     _budget.left = elements
 
 
@@ -47,20 +47,17 @@ def elements_left() -> int:
 
 
 def take_elements(count: int) -> None:
-    """Count the elements of an array before the first one is decoded."""
+    """Count the elements of an array before they are decoded."""
     left = _budget.left - count
     if left < 0:
         raise ProtocolError(
-            f"too many array elements: {-left} more than one request may have; send several smaller requests"
+            f"too many array elements: {-left} over the limit of a request; send several smaller requests"
         )
     _budget.left = left
 
 
 def uvarint_tail(buf: ReadBuffer, pos: int, first: int) -> tuple[int, int]:
-    """Finish an unsigned varint whose first byte (already read, above 127) announced more bytes.
-
-    An unsigned varint holds 32 bits, hence at most five bytes.
-    """
+    """Read the rest of an unsigned varint of at most 32 bits whose first byte was above 127."""
     value = first & 0x7F
     shift = 7
     while True:
@@ -93,12 +90,10 @@ def write_uvarint(out: bytearray, value: int) -> None:
 
 
 def length_error(field: str, length: int, remaining: int) -> ProtocolError:
-    """Why the length in front of a string, bytes or array cannot be true."""
+    """The error for an invalid length of a string, bytes or array."""
     if length < 0:
         return ProtocolError(f"malformed {field}: null, but the field must have a value in this version")
-    return ProtocolError(
-        f"malformed {field}: length {length} does not fit the {remaining} bytes that are left"
-    )
+    return ProtocolError(f"malformed {field}: length {length} exceeds the {remaining} remaining bytes")
 
 
 def null_error(field: str, version: int) -> ProtocolError:
@@ -131,12 +126,12 @@ def tag_version_error(owner: str, tag: int, version: int) -> ProtocolError:
 
 
 def read_uuids(buf: ReadBuffer, pos: int, count: int) -> list[bytes]:
-    """Read an array of uuids whose length is known to fit."""
+    """Read an array of uuids whose length was checked."""
     return [bytes(buf[at : at + 16]) for at in range(pos, pos + 16 * count, 16)]
 
 
 def read_tag(buf: ReadBuffer, pos: int, limit: int, previous: int) -> tuple[int, int, int]:
-    """Read tag and size of a tagged field: tag, first byte of the value, byte after the value."""
+    """Read tag and size of a tagged field: tag, start and end position of the value."""
     tag, pos = read_uvarint(buf, pos)
     size, pos = read_uvarint(buf, pos)
     if tag <= previous:
@@ -149,7 +144,7 @@ def read_tag(buf: ReadBuffer, pos: int, limit: int, previous: int) -> tuple[int,
 def read_unknown_tags(
     buf: ReadBuffer, pos: int, limit: int, first_count_byte: int
 ) -> tuple[dict[int, bytes], int]:
-    """Read the tagged fields of a struct that knows none; ``pos`` is behind the first byte of their count."""
+    """Read the tagged fields of a struct without known tags; ``pos`` is after the first byte of the count."""
     count = first_count_byte
     if count > 127:
         count, pos = uvarint_tail(buf, pos, count)
@@ -166,11 +161,13 @@ def read_unknown_tags(
 def write_tags(
     out: bytearray, known: Mapping[int, bytes | bytearray], unknown: Mapping[int, bytes] | None
 ) -> None:
-    """Write tagged fields in the order of their tags."""
+    """Write tagged fields in ascending order."""
     tags = dict(known)
     for tag, value in (unknown or {}).items():
         if tag in tags or not 0 <= tag <= _UINT32_MAX:
-            raise ProtocolError(f"cannot encode unknown tag {tag}: it is a known field, or no 32-bit number")
+            raise ProtocolError(
+                f"cannot encode unknown tag {tag}: it is a known field, or not a 32-bit number"
+            )
         tags[tag] = value
     write_uvarint(out, len(tags))
     for tag in sorted(tags):

@@ -1,7 +1,7 @@
 """Produce, versions 3 to 13, without an object per field: a request becomes positions in its buffer.
 
-Most producers send one topic with one partition, so that shape has a path of its own in each direction; every
-other goes the general way. Both directions agree with the generated codec, byte for byte.
+Most requests have one topic with one partition, so these have their own path in each direction; other
+requests take the general path. The bytes are those of the generated codec.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _LEADER_HINTS_FROM = 10
 _TOPIC_IDS_FROM = 13
 
 PartitionRecords: TypeAlias = tuple[int, int, int]
-"""Partition index, first byte of its records, byte behind them; both are -1 when the records are null."""
+"""Partition index, start and end position of its records; both are -1 if the records are null."""
 
 TopicRecords: TypeAlias = tuple[str | bytes, list[PartitionRecords]]
-"""Topic name (its id from version 13 on), and its partitions."""
+"""Topic name (topic id from version 13), and its partitions."""
 
 ProduceBody: TypeAlias = tuple[str | None, int, int, list[TopicRecords]]
 """Transactional id, acks, timeout in milliseconds, topics."""
@@ -45,9 +45,9 @@ PartitionResult: TypeAlias = tuple[
 batch, message), error message, current leader."""
 
 TopicResult: TypeAlias = tuple[str | bytes, Sequence[PartitionResult]]
-"""Topic name (its id from version 13 on), and its partitions."""
+"""Topic name (topic id from version 13), and its partitions."""
 
-# Requests of one topic and one partition; where a name stands in the middle, a struct lies on each side.
+# Requests of one topic and one partition; a name in the middle has a struct on each side.
 _ID_START = Struct(">BhiB16sBiB")  # end of transactional id, acks, timeout, topics, id, then as below
 _FLEXIBLE_START = Struct(">BhiBB")  # end of transactional id, acks, timeout, topics, length of the name
 _FLEXIBLE_MIDDLE = Struct(">BiB")  # partitions, index, length of the records (first byte)
@@ -55,7 +55,7 @@ _OLD_START = Struct(">hhiih")  # transactional id (null), acks, timeout, topics,
 _OLD_MIDDLE = Struct(">iii")  # partitions, index, length of the records
 _THREE_EMPTY_TAGS = b"\x00\x00\x00"
 
-# Responses: from index to log start offset, and what a partition without errors has behind that.
+# Responses: from index to log start offset, and the rest of a partition without errors.
 _FLEXIBLE_PARTITION = Struct(">ihqqq")
 _FLEXIBLE_CLEAN_PARTITION = Struct(">ihqqqBBB")  # no record errors, no error message, no tagged fields
 _PARTITION_V8 = Struct(">ihqqqi")  # record errors: count
@@ -68,16 +68,18 @@ _LEADER_TAG = Struct(">BBBiiB")  # one tagged field, tag 0, its size, leader, ep
 
 
 def decode_produce_request(buf: ReadBuffer, pos: int, end: int, version: int) -> ProduceBody:
-    """Decode the request body in ``buf[pos:end]``; raises ProtocolError when that is not exactly one."""
+    """Decode the request body in ``buf[pos:end]``; raises ProtocolError if it is malformed."""
     if not MIN_VERSION <= version <= MAX_VERSION:
         raise ProtocolError(
             f"Produce has no version {version}; versions {MIN_VERSION} to {MAX_VERSION} exist"
         )
     if end > len(buf):
-        raise ProtocolError(f"malformed Produce request: {end - pos} bytes announced, {len(buf) - pos} there")
+        raise ProtocolError(
+            f"malformed Produce request: {end - pos} bytes expected, {len(buf) - pos} present"
+        )
     try:
         transactional_id = None
-        # One byte before acks: the length of the transactional id if that is null, else its last letter.
+        # The byte before acks is the length of the transactional id if that is null, else its last byte.
         at = pos
         if version >= _FLEXIBLE_FROM and end > pos and 1 < (length := buf[pos]) < 128:
             at = pos + length - 1
@@ -153,7 +155,7 @@ def encode_produce_response(
     throttle_time_ms: int = 0,
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> None:
-    """Append the response body; what a version has no field for is left out."""
+    """Append the response body; fields that the version does not have are left out."""
     if not MIN_VERSION <= version <= MAX_VERSION:
         raise ProtocolError(
             f"Produce has no version {version}; versions {MIN_VERSION} to {MAX_VERSION} exist"

@@ -1,7 +1,6 @@
-"""How far the recovery of a log directory is: a tagged field of our own in an answer to DescribeLogDirs.
+"""The progress of log recovery: Ruslo's own tagged field in DescribeLogDirs responses.
 
-Kafka's clients step over tags that they do not know. The tag is far above those that Kafka gives out one by
-one.
+Kafka's clients skip unknown tags. The tag is far above those that Kafka assigns.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import NamedTuple, Self
 
 TAG = 10_000
 VERSION = 4
-"""The version of DescribeLogDirs in which a broker that is starting is asked."""
+"""The version of the DescribeLogDirs requests that a starting broker answers."""
 _FIELDS = Struct(">iiii")
 
 

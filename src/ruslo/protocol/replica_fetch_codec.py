@@ -1,7 +1,7 @@
-"""Fetch, versions 15 to 18, as a follower sends and reads it: without an object per field.
+"""Fetch, versions 15 to 18, as a follower sends and reads it, without an object per field.
 
-The other half of ``fetch_codec``. Of an answer only what a follower acts on is taken out; records stay where
-they are, as positions in the frame. Both directions agree with the generated codec.
+This is the client side of ``fetch_codec``. Only the fields of a response that a follower uses are decoded;
+records are positions in the frame. The bytes are those of the generated codec.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from ruslo.protocol.primitives import DECODE_ERRORS, length_error, uvarint_tail,
 
 MIN_VERSION = 15
 
-ReplicaWish: TypeAlias = tuple[int, int, int, int, int, int]
+ReplicaPartitionFetch: TypeAlias = tuple[int, int, int, int, int, int]
 """Partition, current leader epoch, fetch offset, last fetched epoch, log start offset, max bytes."""
 
 NO_DIVERGENCE = (-1, -1)
 
-PartitionNews: TypeAlias = tuple[Uuid, int, int, int, int, tuple[int, int], int, int]
-"""Topic id, partition, error code, high watermark, log start offset, diverging epoch and its end, and where
-in the frame the records begin and end."""
+ReplicaPartitionData: TypeAlias = tuple[Uuid, int, int, int, int, tuple[int, int], int, int]
+"""Topic id, partition, error code, high watermark, log start offset, diverging epoch and its end offset, and
+the start and end position of the records in the frame."""
 
 
-class ReplicaAnswer(NamedTuple):
+class ReplicaFetchResponse(NamedTuple):
     error_code: int
     session_id: int
-    partitions: list[PartitionNews]
+    partitions: list[ReplicaPartitionData]
 
 
 _REQUEST_START = Struct(">iiibii")  # max wait, min bytes, max bytes, isolation level, session id and epoch
-_WISH = Struct(">iiqiqiB")  # and no tagged fields
+_PARTITION = Struct(">iiqiqiB")  # and no tagged fields
 _REQUEST_END = Struct(">BBBBiqB")
-"""No rack, one tagged field, its tag and size: replica id and epoch, no tagged fields in it."""
+"""No rack, one tagged field with tag and size: replica id and epoch, no tagged fields in it."""
 _RESPONSE_START = Struct(">ihi")  # throttle time, error code, session id
 _RESULT = Struct(">ihqqqB")  # index, error, three offsets, aborted transactions (count + 1)
 _ABORTED_BYTES = 16
@@ -45,7 +45,7 @@ _EPOCH_END = Struct(">iq")
 _PREFERRED_REPLICA_BYTES = 4
 
 
-def encode_replica_fetch(
+def encode_replica_fetch_request(
     out: bytearray,
     *,
     replica_id: int,
@@ -55,17 +55,17 @@ def encode_replica_fetch(
     max_bytes: int,
     session_id: int,
     session_epoch: int,
-    topics: Sequence[tuple[Uuid, Sequence[ReplicaWish]]],
+    topics: Sequence[tuple[Uuid, Sequence[ReplicaPartitionFetch]]],
     forgotten: Sequence[tuple[Uuid, Sequence[int]]],
 ) -> None:
-    """Append the body of a request; all versions from 15 on have the same."""
+    """Append the body of a request, which is the same for all versions from 15."""
     out += _REQUEST_START.pack(max_wait_ms, min_bytes, max_bytes, 0, session_id, session_epoch)
     write_uvarint(out, len(topics) + 1)
-    for topic_id, wishes in topics:
+    for topic_id, partitions in topics:
         out += topic_id
-        write_uvarint(out, len(wishes) + 1)
-        for wish in wishes:
-            out += _WISH.pack(*wish, 0)
+        write_uvarint(out, len(partitions) + 1)
+        for partition in partitions:
+            out += _PARTITION.pack(*partition, 0)
         out.append(0)
     write_uvarint(out, len(forgotten) + 1)
     for topic_id, indexes in forgotten:
@@ -76,19 +76,19 @@ def encode_replica_fetch(
     out += _REQUEST_END.pack(1, 1, 1, 13, replica_id, replica_epoch, 0)
 
 
-def decode_replica_answer(buf: ReadBuffer, pos: int, end: int) -> ReplicaAnswer:
-    """Decode the response body in ``buf[pos:end]``; raises ProtocolError when that is not exactly one."""
+def decode_replica_fetch_response(buf: ReadBuffer, pos: int, end: int) -> ReplicaFetchResponse:
+    """Decode the response body in ``buf[pos:end]``; raises ProtocolError if it is malformed."""
     try:
         return _decode(buf, pos, end)
     except DECODE_ERRORS as error:
         raise ProtocolError(f"malformed Fetch response: {error}") from error
 
 
-def _decode(buf: ReadBuffer, pos: int, end: int) -> ReplicaAnswer:
-    """A fixed-size field may be read past ``end``; the check at the end of the response notices that."""
+def _decode(buf: ReadBuffer, pos: int, end: int) -> ReplicaFetchResponse:
+    """Decode the body. A fixed-size field may be read past ``end``; the check at the end detects that."""
     _, error_code, session_id = _RESPONSE_START.unpack_from(buf, pos)
     topics, pos = _count(buf, pos + _RESPONSE_START.size, end, "topics")
-    found: list[PartitionNews] = []
+    found: list[ReplicaPartitionData] = []
     for _ in range(topics):
         topic_id = bytes(buf[pos : pos + 16])
         partitions, pos = _count(buf, pos + 16, end, "partitions")
@@ -103,7 +103,7 @@ def _decode(buf: ReadBuffer, pos: int, end: int) -> ReplicaAnswer:
             if size > 127:
                 size, pos = uvarint_tail(buf, pos, size)
             start = pos
-            # Null, which is 0 here, is as good as empty.
+            # Null, which is 0, is the same as empty.
             pos += max(size - 1, 0)
             if pos > end:
                 raise length_error("records of Fetch response", size - 1, end - start)
@@ -118,11 +118,11 @@ def _decode(buf: ReadBuffer, pos: int, end: int) -> ReplicaAnswer:
     pos = _skip_tags(buf, pos, end)
     if pos != end:
         raise ProtocolError(f"malformed Fetch response: {end - pos} bytes left at its end")
-    return ReplicaAnswer(error_code, session_id, found)
+    return ReplicaFetchResponse(error_code, session_id, found)
 
 
 def _count(buf: ReadBuffer, pos: int, end: int, field: str) -> tuple[int, int]:
-    """Number of elements of an array, each of which takes at least one byte, and the position behind it."""
+    """The number of elements of an array, each of at least one byte, and the position after it."""
     count = buf[pos]
     pos += 1
     if count > 127:

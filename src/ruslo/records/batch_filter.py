@@ -1,7 +1,7 @@
-"""Takes records out of a batch: what stays is copied as it lies, byte for byte.
+"""Removes records from a batch; the records that are kept are copied byte for byte.
 
-Offsets, sequences and flags of the batch stay, so nothing inside a record changes. The one exception is a new
-delete horizon (KIP-534): it takes the place of the base timestamp, from which every timestamp is counted.
+Offsets, sequences and flags of the batch stay, so nothing inside a record changes. The exception is a new
+delete horizon (KIP-534): it replaces the base timestamp, so every timestamp delta changes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ruslo.records.compression import compress
 from ruslo.records.runs import Run, RunPace, find_run, read_field, same_bytes
 from ruslo.records.varint import decode_varint, decode_varlong, encode_varint
 
-_NONE_YET = -(1 << 63)
-_FEW = 4
-"""Where fewer than one in so many stay, it is cheaper to fetch each than to fetch all and choose."""
-_LARGE_BYTES = 512
-"""Of records from this size on it is cheaper anyway, because they are not copied."""
-_MOMENT_LOOK, _WORTH_JOINING = 256, 16
-"""How far to look for records of one time, and how many are worth it; to look again and again costs too."""
+_NO_DELTA = -(1 << 63)
+_SPARSE_RATIO = 4
+"""If fewer than one in this many records is kept, slicing each is faster than reading all and choosing."""
+_LARGE_RECORD_BYTES = 512
+"""Records of this size and above are always sliced, because slices do not copy."""
+_SAME_TIME_RECORDS_MAX, _SAME_TIME_RECORDS_MIN = 256, 16
+"""How many records are compared for the same timestamp at once, and how many must have it to join them."""
 
 Piece: TypeAlias = bytes | memoryview
 
@@ -37,22 +37,22 @@ def filter_batch(
     end: int | None = None,
     delete_horizon_ms: int | None = None,
 ) -> bytearray:
-    """The batch with only those records whose byte in ``keep`` is not 0.
+    """The batch with only those records whose byte in ``keep`` is not 0; at least one must be kept.
 
-    Its records lie in ``data`` (unfolded) from ``begin`` to ``end``. At least one must stay (for none, see
-    ``rebuild_batch``). ``delete_horizon_ms`` is set on a batch that has none yet.
+    ``data`` has its decompressed records from ``begin`` to ``end``. ``delete_horizon_ms`` is for a batch that
+    has no delete horizon yet. ``rebuild_batch`` makes a batch without records.
     """
     if end is None:
         end = len(data)
     shift = None if delete_horizon_ms is None else header.base_timestamp - delete_horizon_ms
     try:
         if shift is None:
-            pieces, latest = _cut(data, begin, end, keep)
+            pieces, latest = _keep(data, begin, end, keep)
         else:
-            pieces, latest = _cut_and_shift(data, begin, end, keep, shift)
+            pieces, latest = _keep_and_shift(data, begin, end, keep, shift)
     except IndexError:
         raise ProtocolError(
-            f"the batch at offset {header.base_offset} is cut off by the end of data"
+            f"the batch at offset {header.base_offset} ends in the middle of a record"
         ) from None
     changed = header._replace(count=len(keep) - keep.count(0))
     if delete_horizon_ms is not None:
@@ -66,25 +66,25 @@ def filter_batch(
     return assemble_batch(changed, pieces)
 
 
-def _cut(data: bytes, pos: int, end: int, keep: bytes) -> tuple[list[Piece], int]:
-    """The kept stretches, and the largest timestamp delta in them."""
+def _keep(data: bytes, pos: int, end: int, keep: bytes) -> tuple[list[Piece], int]:
+    """The byte ranges of the kept records, and their largest timestamp delta."""
     pieces: list[Piece] = []
-    latest = _NONE_YET
+    latest = _NO_DELTA
     begin, at = pos, 0
     previous = 0
     count = len(keep)
     pace = RunPace()
-    next_look = 0
+    next_check = 0
     while at < count:
-        if at >= next_look:
+        if at >= next_check:
             run = find_run(data, pos, end, count - at)
             pace.note(at, 0 if run is None else run.records)
-            next_look = pace.next_look
+            next_check = pace.next_check
             if run is not None:
                 if previous:
                     pieces.append(data[begin:pos])
                 previous = 0
-                latest = max(latest, _cut_run(data, run, keep[at : at + run.records], pieces))
+                latest = max(latest, _keep_run(data, run, keep[at : at + run.records], pieces))
                 pos, at = run.end, at + run.records
                 continue
         start = pos
@@ -116,28 +116,28 @@ def _cut(data: bytes, pos: int, end: int, keep: bytes) -> tuple[list[Piece], int
     return pieces, latest
 
 
-def _cut_run(data: bytes, run: Run, keep: bytes, pieces: list[Piece]) -> int:
-    """Add the kept records of a run to ``pieces``; returns the largest timestamp delta in them."""
+def _keep_run(data: bytes, run: Run, keep: bytes, pieces: list[Piece]) -> int:
+    """Add the kept records of a run to ``pieces``; returns their largest timestamp delta."""
     pieces += _kept_ends(data, run, keep, run.start)
     stamps = set(_kept_fields(data, run, keep, run.stamp_at, run.stamp_end))
-    return max((decode_varlong(stamp, 0)[0] for stamp in stamps), default=_NONE_YET)
+    return max((decode_varlong(stamp, 0)[0] for stamp in stamps), default=_NO_DELTA)
 
 
-def _cut_and_shift(data: bytes, pos: int, end: int, keep: bytes, shift: int) -> tuple[list[Piece], int]:
-    """The kept records with ``shift`` added to each timestamp delta, and the largest delta then."""
+def _keep_and_shift(data: bytes, pos: int, end: int, keep: bytes, shift: int) -> tuple[list[Piece], int]:
+    """The kept records with ``shift`` added to each timestamp delta, and the largest of these deltas."""
     pieces: list[Piece] = []
-    beginnings = _Beginnings(shift)
+    record_starts = _RecordStarts(shift)
     at = 0
     count = len(keep)
     pace = RunPace()
-    next_look = 0
+    next_check = 0
     while at < count:
-        if at >= next_look:
+        if at >= next_check:
             run = find_run(data, pos, end, count - at)
             pace.note(at, 0 if run is None else run.records)
-            next_look = pace.next_look
+            next_check = pace.next_check
             if run is not None:
-                _shift_run(data, run, keep[at : at + run.records], beginnings, pieces)
+                _shift_run(data, run, keep[at : at + run.records], record_starts, pieces)
                 pos, at = run.end, at + run.records
                 continue
         length = data[pos]
@@ -154,21 +154,21 @@ def _cut_and_shift(data: bytes, pos: int, end: int, keep: bytes, shift: int) -> 
             rest = pos + 2
             if data[pos + 1] > 0x7F:
                 rest = decode_varlong(data, pos + 1)[1]
-            pieces.append(beginnings[stop - rest, data[pos:rest]])
+            pieces.append(record_starts[stop - rest, data[pos:rest]])
             pieces.append(data[rest:stop])
         pos = stop
         at += 1
     _check_end(pos, end)
-    return pieces, beginnings.latest
+    return pieces, record_starts.latest
 
 
 def _check_end(pos: int, end: int) -> None:
-    """Behind the records of a batch there may be other data: it must not have got into them."""
+    """Check that the records end where the batch ends: other data may follow."""
     if pos != end:
-        raise ProtocolError(f"the records of a batch end {pos - end} bytes behind its end")
+        raise ProtocolError(f"the records of a batch end {pos - end} bytes after its end")
 
 
-def _shift_run(data: bytes, run: Run, keep: bytes, beginnings: _Beginnings, pieces: list[Piece]) -> None:
+def _shift_run(data: bytes, run: Run, keep: bytes, record_starts: _RecordStarts, pieces: list[Piece]) -> None:
     rests = _kept_ends(data, run, keep, run.stamp_end)
     if not rests:
         return
@@ -176,34 +176,34 @@ def _shift_run(data: bytes, run: Run, keep: bytes, beginnings: _Beginnings, piec
     rest_size = run.start + stride - run.stamp_end
     at = done = 0
     while at < run.records:
-        # Many have the time of those before them: what the first begins with goes between them too.
+        # Records with the same timestamp have the same first bytes, so they can be joined at once.
         head_at, head_end = run.body_at + at * stride, run.stamp_end + at * stride
-        looked = min(run.records - at, _MOMENT_LOOK)
-        same = same_bytes(data, range(head_at, head_end), stride, looked)
-        if same < min(looked, _WORTH_JOINING):
+        compared = min(run.records - at, _SAME_TIME_RECORDS_MAX)
+        same = same_bytes(data, range(head_at, head_end), stride, compared)
+        if same < min(compared, _SAME_TIME_RECORDS_MIN):
             break
         kept = same - keep.count(0, at, at + same)
         if kept:
-            beginning = beginnings[rest_size, data[head_at:head_end]]
-            pieces += (beginning, beginning.join(rests[done : done + kept]))
+            record_start = record_starts[rest_size, data[head_at:head_end]]
+            pieces += (record_start, record_start.join(rests[done : done + kept]))
         at += same
         done += kept
     else:
         return
     heads = _kept_fields(data, run, keep, run.body_at, run.stamp_end)[done:]
-    new = {head: beginnings[rest_size, head] for head in set(heads)}
+    new = {head: record_starts[rest_size, head] for head in set(heads)}
     pieces += itertools.chain.from_iterable(zip(map(new.__getitem__, heads), rests[done:], strict=True))
 
 
 def _kept_ends(data: bytes, run: Run, keep: bytes, begin: int) -> Sequence[Piece]:
-    """Of each record of a run that stays: what lies from a place (given of the first record) to its end."""
+    """Each kept record of a run from a position, given for the first record, to its end."""
     stride = run.stride
     end = run.start + stride
-    if stride < _LARGE_BYTES and _FEW * (len(keep) - keep.count(0)) > len(keep):
+    if stride < _LARGE_RECORD_BYTES and _SPARSE_RATIO * (len(keep) - keep.count(0)) > len(keep):
         return _kept_fields(data, run, keep, begin, end)
     view = memoryview(data)
-    places = itertools.compress(range(run.records), keep)
-    return [view[begin + place * stride : end + place * stride] for place in places]
+    indexes = itertools.compress(range(run.records), keep)
+    return [view[begin + index * stride : end + index * stride] for index in indexes]
 
 
 def _kept_fields(data: bytes, run: Run, keep: bytes, begin: int, end: int) -> list[bytes]:
@@ -211,18 +211,18 @@ def _kept_fields(data: bytes, run: Run, keep: bytes, begin: int, end: int) -> li
     return list(itertools.compress(fields, keep))
 
 
-class _Beginnings(dict[tuple[int, bytes], bytes]):
-    """Length, attributes and timestamp of shifted records: most of a batch have one of a few.
+class _RecordStarts(dict[tuple[int, bytes], bytes]):
+    """Encoded length, attributes and timestamp of shifted records; a batch has only a few distinct ones.
 
-    By the size of the rest of the record, and attributes and timestamp as they were.
+    The key is the size of the rest of the record, and the original attributes and timestamp.
     """
 
     def __init__(self, shift: int) -> None:
         super().__init__()
         self._shift = shift
         self._heads: dict[bytes, bytes] = {}
-        """Attributes and timestamp: as they were, and shifted."""
-        self.latest = _NONE_YET
+        """Original attributes and timestamp → shifted ones."""
+        self.latest = _NO_DELTA
         """The largest timestamp delta so far, shifted."""
 
     def __missing__(self, shape: tuple[int, bytes]) -> bytes:
@@ -232,5 +232,5 @@ class _Beginnings(dict[tuple[int, bytes], bytes]):
             delta = decode_varlong(head, 1)[0] + self._shift
             self.latest = max(self.latest, delta)
             shifted = self._heads[head] = head[:1] + encode_varint(delta)
-        beginning = self[shape] = encode_varint(len(shifted) + rest_size) + shifted
-        return beginning
+        record_start = self[shape] = encode_varint(len(shifted) + rest_size) + shifted
+        return record_start

@@ -1,4 +1,4 @@
-"""Builds record batches: from records of one's own, and from what is left of a batch that is rewritten."""
+"""Builds record batches: new ones, and rewritten ones."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _CRC: Final = struct.Struct(">I")
 _NULL: Final = encode_varint(-1)
 _EMPTY: Final = encode_varint(0)
 _NO_ATTRIBUTES: Final = b"\x00"
-"""The attributes byte of a record; Kafka has never given its bits a meaning."""
-_HEADER_ROOM: Final = bytes(HEADER_SIZE)
+"""The attributes byte of a record; its bits have no meaning."""
+_EMPTY_HEADER: Final = bytes(HEADER_SIZE)
 _FIRST: Final = _NO_ATTRIBUTES + encode_varint(0) + encode_varint(0)
-"""How the first record of a batch begins: it lags behind neither its timestamp nor its offset."""
+"""The start of the first record of a batch: both deltas are 0."""
 
 
 def build_batch(
@@ -52,22 +52,22 @@ def build_batch(
 ) -> bytearray:
     """A new batch with its CRC set.
 
-    ``record.offset`` counts from ``base_offset``: the records must have the offsets 0, 1, 2, …
-    ``attributes`` may carry TRANSACTIONAL, CONTROL and LOG_APPEND_TIME; the codec is given by ``codec``.
+    The offsets of the records are relative to ``base_offset`` and must be 0, 1, 2, … ``attributes`` may have
+    TRANSACTIONAL, CONTROL and LOG_APPEND_TIME, but not the codec.
     """
     listed = records if isinstance(records, list | tuple) else list(records)
     if not listed:
         raise ValueError("a batch needs at least one record")
     if attributes & CODEC_MASK:
-        raise ValueError("name the codec by codec=, not in the attributes")
+        raise ValueError("pass the codec as codec=, not in the attributes")
     base_timestamp = listed[0].timestamp
     body = bytearray()
     max_timestamp = NO_TIMESTAMP
     for delta, record in enumerate(listed):
         if record.offset != delta:
             raise ValueError(
-                f"record {delta} of a new batch has offset {record.offset}: offsets count from base_offset, "
-                f"0, 1, 2, …; use rebuild_batch for absolute offsets or gaps"
+                f"record {delta} of a new batch has offset {record.offset}: offsets must be 0, 1, 2, …; "
+                f"use rebuild_batch for absolute offsets or gaps"
             )
         if record.timestamp > max_timestamp:
             max_timestamp = record.timestamp
@@ -104,13 +104,14 @@ def rebuild_batch(
     level: int | None = None,
     delete_horizon_ms: int | None = None,
 ) -> bytearray:
-    """The batch of ``header`` with these records in place of its own; offsets are absolute and may have gaps.
+    """The batch of ``header`` with other records; their offsets are absolute and may have gaps.
 
-    Both offsets of the batch, its producer id, epoch and sequence, its leader epoch and flags stay
-    (compaction relies on it), and the codec too unless another is named. Without records it becomes the
-    bare header that Kafka leaves in a compacted log: count 0, no codec, base timestamp -1.
-    ``delete_horizon_ms`` sets bit 6, and the base timestamp to that moment (KIP-534); a horizon that is
-    there already stays.
+    * Offsets, producer id, epoch, sequence, leader epoch and flags of the batch stay: compaction relies on
+      it.
+    * The codec stays unless ``codec`` is given.
+    * Without records it is the header that Kafka leaves in a compacted log: count 0, no codec, base timestamp
+      -1.
+    * ``delete_horizon_ms`` sets bit 6 and the base timestamp (KIP-534); an existing delete horizon stays.
     """
     listed = records if isinstance(records, list | tuple) else list(records)
     if not listed:
@@ -145,15 +146,15 @@ def rebuild_batch(
 
 
 def assemble_batch(header: BatchHeader, pieces: Iterable[ReadBuffer]) -> bytearray:
-    """A batch of this header, with length and CRC set; ``pieces``: its records, compressed if it says so."""
-    out = bytearray().join((_HEADER_ROOM, *pieces))
+    """The batch of this header, with length and CRC set; ``pieces`` are its (compressed) records."""
+    out = bytearray().join((_EMPTY_HEADER, *pieces))
     HEADER.pack_into(out, 0, *header._replace(length=len(out) - LENGTH_OVERHEAD, crc=0))
     set_crc(out)
     return out
 
 
 def set_crc(batch: bytearray | memoryview) -> None:
-    """Write the CRC-32C of everything from the attributes on; ``batch`` is exactly one batch."""
+    """Write the CRC-32C of all bytes from the attributes; ``batch`` is exactly one batch."""
     with memoryview(batch) as view, view[ATTRIBUTES_AT:] as covered:
         _CRC.pack_into(view, CRC_AT, crc32c(covered))
 
@@ -164,12 +165,12 @@ def _append_record(out: bytearray, record: Record, timestamp_delta: int, offset_
         start = _NO_ATTRIBUTES + encode_varint(timestamp_delta) + encode_varint(offset_delta)
     else:
         start = _FIRST
-    body = start + _sized(key) + _sized(value)
+    body = start + _with_length(key) + _with_length(value)
     if headers:
         parts = [body, encode_varint(len(headers))]
         for name, content in headers:
-            parts.append(_sized(name.encode(errors=HEADER_KEY_ERRORS)))
-            parts.append(_sized(content))
+            parts.append(_with_length(name.encode(errors=HEADER_KEY_ERRORS)))
+            parts.append(_with_length(content))
         body = b"".join(parts)
     else:
         body += _EMPTY
@@ -177,12 +178,12 @@ def _append_record(out: bytearray, record: Record, timestamp_delta: int, offset_
     out += body
 
 
-def _sized(content: bytes | None) -> bytes:
+def _with_length(content: bytes | None) -> bytes:
     return _NULL if content is None else encode_varint(len(content)) + content
 
 
 def empty_batch(first_offset: int, last_offset: int, leader_epoch: int) -> bytearray:
-    """A batch without records, as compaction leaves one behind when all records of a batch are gone."""
+    """A batch without records, as compaction leaves one when it removes all records of a batch."""
     header = BatchHeader(
         base_offset=first_offset,
         length=0,

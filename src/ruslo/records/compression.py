@@ -1,11 +1,10 @@
-"""Compression of a batch's records: Kafka's five codecs behind two functions.
+"""Compression of record batches: Kafka's five codecs behind two functions.
 
-``decompress`` is safe on anything a peer may send: it stops as soon as the output would pass ``max_bytes``
-and holds no more than that (and one chunk) until then; the pieces of what fits are joined once. It raises
-``DecompressedTooLargeError`` for bombs and its base ``CompressedDataError`` for bytes that are not what the
-codec writes.
+``decompress`` is safe for any input: it stops when the output would exceed ``max_bytes``, and needs no more
+memory than that and one chunk. It raises ``DecompressedTooLargeError`` for decompression bombs, and its base
+``CompressedDataError`` for malformed data.
 
-The libraries behind snappy, lz4 and zstd are imported on first use, because most brokers never touch them.
+The libraries for snappy, lz4 and zstd are imported on first use, because most brokers never need them.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ProtocolError
 
 MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
-"""How far one batch may unfold unless the caller says otherwise."""
+"""Default limit of the decompressed size of a batch."""
 
 _CHUNK_BYTES = 256 * 1024
-_SPOON_BYTES = 16 * 1024
+_INPUT_BYTES = 16 * 1024
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
@@ -35,15 +34,15 @@ class Codec(enum.IntEnum):
 
 
 class CompressedDataError(ProtocolError):
-    """Compressed data that cannot be unfolded."""
+    """Compressed data that cannot be decompressed."""
 
 
 class DecompressedTooLargeError(CompressedDataError):
-    """Compressed data that would unfold to more than the reader allows."""
+    """Compressed data whose decompressed size exceeds the limit."""
 
     def __init__(self, codec: Codec, max_bytes: int) -> None:
         super().__init__(
-            f"{codec.name.lower()} data unfolds to more than the {max_bytes} bytes allowed for one batch; "
+            f"{codec.name.lower()} data decompresses to more than the {max_bytes} bytes allowed for a batch; "
             f"send smaller batches"
         )
 
@@ -71,7 +70,7 @@ def compress(codec: int, data: ReadBuffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, data: ReadBuffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """Unfold ``data``; raises CompressedDataError if it is malformed or would unfold to more than
+    """Decompress ``data``; raises CompressedDataError if it is malformed or decompresses to more than
     ``max_bytes``."""
     if codec == Codec.NONE:
         if len(data) > max_bytes:
@@ -95,25 +94,25 @@ def decompress(codec: int, data: ReadBuffer, max_bytes: int = MAX_DECOMPRESSED_B
 
 
 def _gunzip(data: ReadBuffer, max_bytes: int) -> bytes:
-    """Several gzip members in a row are one stream, as for Java's reader."""
+    """Decompress consecutive gzip members as one stream, as Java does."""
     view = memoryview(data)
     pieces: list[bytes] = []
-    room = max_bytes
+    bytes_left = max_bytes
     pos = 0
     member = zlib.decompressobj(_GZIP_WINDOW)
     while pos < len(view) or not member.eof:
         if member.eof:
             member = zlib.decompressobj(_GZIP_WINDOW)
-        # zlib hands back a copy of what it did not use, so it is fed in small spoons.
-        spoon = view[pos : pos + _SPOON_BYTES]
+        # zlib returns a copy of the input that it did not use, so it gets small chunks.
+        chunk = view[pos : pos + _INPUT_BYTES]
         try:
-            piece = member.decompress(spoon, _CHUNK_BYTES)
+            piece = member.decompress(chunk, _CHUNK_BYTES)
         except zlib.error as error:
             raise CompressedDataError(f"not gzip data: {error}") from error
-        consumed = len(spoon) - len(member.unconsumed_tail) - len(member.unused_data)
+        consumed = len(chunk) - len(member.unconsumed_tail) - len(member.unused_data)
         pos += consumed
-        room -= len(piece)
-        if room < 0:
+        bytes_left -= len(piece)
+        if bytes_left < 0:
             raise DecompressedTooLargeError(Codec.GZIP, max_bytes)
         if piece:
             pieces.append(piece)

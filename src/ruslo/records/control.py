@@ -1,8 +1,8 @@
-"""Control records: what brokers tell each other inside the log, in batches with the control bit.
+"""Control records: records that brokers write for themselves, in batches with the control bit.
 
-A key is int16 version 0 and int16 type. Transaction markers (types 0 and 1) end a producer's transaction;
-the others belong to the metadata log (KIP-595, 630, 853): their values are messages of ``protocol``. A
-marker's value is int16 version 0 and the coordinator epoch.
+A key is an int16 version 0 and an int16 type. Transaction markers (types 0 and 1) end a transaction; their
+value is an int16 version 0 and the coordinator epoch. The other types belong to the metadata log (KIP-595,
+KIP-630, KIP-853); their values are messages of ``protocol``.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ruslo.records.record import Record
 _KEY = struct.Struct(">hh")
 _MARKER = struct.Struct(">hi")
 END_RECORD = struct.Struct(">5shhBhiB")
-"""The record of a marker: lengths and deltas, key, length of the value, value, no headers."""
+"""The record of a marker: lengths and deltas, key, length of the value, value, number of headers."""
 END_RECORD_START = b"\x20\x00\x00\x00\x08"
 END_VALUE_LENGTH = 12
-"""Six, as a varint."""
+"""The varint of 6."""
 _END_BATCH = struct.Struct(HEADER.format + END_RECORD.format[1:])
 
 
@@ -41,7 +41,7 @@ class ControlType(enum.IntEnum):
 
 
 class ControlRecord(NamedTuple):
-    """Type and value bytes, ready to be put into a control batch."""
+    """The type and encoded value of a control record."""
 
     type: ControlType
     value: bytes
@@ -52,19 +52,19 @@ def control_key(control_type: int) -> bytes:
 
 
 def read_control_type(key: ReadBuffer | None) -> int:
-    """The type in a control record's key; types of the future are returned as they are."""
+    """The type in the key of a control record; unknown types are returned as they are."""
     if key is None or len(key) < _KEY.size:
-        raise ProtocolError("a control record's key has at least 4 bytes: version and type")
+        raise ProtocolError("the key of a control record must have at least 4 bytes: version and type")
     version, control_type = _KEY.unpack_from(key)
     if version < 0:
-        raise ProtocolError(f"a control record's key has version {version}")
+        raise ProtocolError(f"the key of a control record has version {version}")
     return int(control_type)
 
 
 def read_coordinator_epoch(value: ReadBuffer | None) -> int:
     """The coordinator epoch in the value of a transaction marker."""
     if value is None or len(value) < _MARKER.size:
-        raise ProtocolError("a transaction marker has at least 6 bytes: version and coordinator epoch")
+        raise ProtocolError("a transaction marker must have at least 6 bytes: version and coordinator epoch")
     version, coordinator_epoch = _MARKER.unpack_from(value)
     if version < 0:
         raise ProtocolError(f"a transaction marker has version {version}")
@@ -81,7 +81,7 @@ def end_txn_batch(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytearray:
-    """A transaction marker, 78 bytes; under transaction.version 2 its epoch is the data's + 1 (KIP-890)."""
+    """A transaction marker of 78 bytes; under transaction.version 2 it has the bumped epoch (KIP-890)."""
     batch = bytearray(_END_BATCH.size)
     _END_BATCH.pack_into(
         batch,
@@ -114,7 +114,7 @@ def end_txn_batch(
 def control_batch(
     records: Iterable[ControlRecord], *, timestamp: int, base_offset: int = 0, leader_epoch: int = -1
 ) -> bytearray:
-    """A batch of KRaft control records, ready to append to the metadata log or a snapshot."""
+    """A batch of KRaft control records for the metadata log or a snapshot."""
     return build_batch(
         [
             Record(delta, timestamp, control_key(record.type), record.value)

@@ -1,7 +1,7 @@
-"""The check of a produced batch that header and checksum allow: on the path of every Produce request.
+"""Checks the header and checksum of a produced batch, for every Produce request.
 
-``check_batch`` asks once whether all is well; only when it is not, ``_examine`` goes through the conditions
-one by one, in the order in which Kafka's leader does, to find the answer that Kafka would give.
+``check_batch`` tests all conditions at once. Only if one fails, ``_examine`` tests them one by one, in the
+order of Kafka's leader, to find the error that Kafka would return.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _LAST_CODEC: Final = int(Codec.ZSTD)
 _LENGTH: Final = struct.Struct(">i")
 _MAGIC: Final = struct.Struct(">b")
 _SMALLEST_LENGTH: Final = 14
-"""The length field of the smallest message of the oldest format; Kafka calls anything below corrupt."""
+"""The length of the smallest message of the oldest format; Kafka takes smaller ones for corrupt."""
 _SMALLEST_RECORD: Final = 7
-"""Its length, attributes, time, offset, absent key, absent value and number of headers: a byte each."""
+"""Bytes of length, attributes, timestamp, offset, null key, null value and number of headers."""
 _MAX_RATIOS: Final = (1, 1032, 22, 255, 32768)
-"""The most bytes that one byte of a codec can become, by codec id.
+"""The largest compression ratio of each codec, by codec id.
 
 * none: 1
 * gzip: 1032, a match of 258 bytes takes two bits
@@ -48,14 +48,14 @@ _MAX_RATIOS: Final = (1, 1032, 22, 255, 32768)
 * zstd: 32,768, a run-length block of 128 KiB takes four bytes
 """
 _MAX_COUNT: Final = MAX_DECOMPRESSED_BYTES // _SMALLEST_RECORD
-"""A batch with more records could not be read: readers decompress no more than these bytes of one batch."""
+"""Most records of a batch that readers can decompress."""
 
 
 def check_batch(view: memoryview, rules: BatchRules) -> HeaderFields:
-    """Check the records of one partition in a Produce request; returns the header of its one batch.
+    """Check the records of one partition in a Produce request; returns the header of the batch.
 
-    Raises BatchRefused. The batch is ``view[: header[LENGTH] + 12]``: Kafka takes a payload with a few bytes
-    behind the batch, and cuts them off. The records inside have not been looked at, see ``needs_records``.
+    Raises BatchRefused. The batch is ``view[: header[LENGTH] + 12]``: as in Kafka, bytes after it are
+    ignored. The records inside are not decoded, see ``needs_records``.
     """
     if len(view) >= HEADER_SIZE:
         header: HeaderFields = _unpack_header(view)
@@ -83,54 +83,55 @@ def _examine(view: memoryview, rules: BatchRules) -> HeaderFields:
     if size is None:
         raise BatchRefused(
             ErrorCode.INVALID_RECORD,
-            "there is no whole record batch for this partition; send exactly one",
+            "the records of this partition are not a whole batch; send exactly one",
         )
     magic = _MAGIC.unpack_from(view, MAGIC_AT)[0]
     if magic != MAGIC_V2:
         raise BatchRefused(
             ErrorCode.INVALID_RECORD,
-            f"the record batch has magic {magic}; Produce takes only magic {MAGIC_V2}",
+            f"the record batch has magic {magic}; send magic {MAGIC_V2}",
         )
     if _batch_size(view, size) is not None:
         raise BatchRefused(
             ErrorCode.INVALID_RECORD,
-            "there is more than one record batch for this partition; send exactly one",
+            "this partition has more than one record batch; send exactly one",
         )
     (base_offset,) = BASE_OFFSET_STRUCT.unpack_from(view)
     if base_offset != 0:
         raise BatchRefused(
-            ErrorCode.INVALID_RECORD, f"the record batch has base offset {base_offset}; a producer sends 0"
+            ErrorCode.INVALID_RECORD, f"the record batch has base offset {base_offset}; send 0"
         )
     if size > rules.max_message_bytes:
         raise too_large(size, rules)
     if size < HEADER_SIZE:
         raise BatchRefused(
-            ErrorCode.CORRUPT_MESSAGE, f"the record batch has {size} bytes, its header alone {HEADER_SIZE}"
+            ErrorCode.CORRUPT_MESSAGE,
+            f"the record batch has {size} bytes, less than its header of {HEADER_SIZE}",
         )
     header: HeaderFields = _unpack_header(view)
     _, _, _, _, crc, attributes, last_delta, _, _, producer_id, epoch, sequence, count = header
     if crc32c(view[ATTRIBUTES_AT:size]) != crc:
         raise BatchRefused(
             ErrorCode.CORRUPT_MESSAGE,
-            "the record batch does not match its CRC, it was damaged on its way; send it again",
+            "the record batch does not match its CRC; send it again",
         )
     if attributes & CODEC_MASK > _LAST_CODEC:
         raise BatchRefused(
             ErrorCode.UNKNOWN_SERVER_ERROR,
-            f"the record batch names codec {attributes & CODEC_MASK}; the codecs are 0 to {_LAST_CODEC}",
+            f"the record batch has unknown codec {attributes & CODEC_MASK}; codecs are 0 to {_LAST_CODEC}",
         )
     if count <= 0 or count != last_delta + 1:
         raise BatchRefused(
             ErrorCode.INVALID_RECORD,
-            f"the record batch claims {count} records and offsets 0 to {last_delta}; each offset needs one",
+            f"the record batch has {count} records and last offset delta {last_delta}; they must match",
         )
     codec = attributes & CODEC_MASK
-    most = min((size - HEADER_SIZE) * _MAX_RATIOS[codec] // _SMALLEST_RECORD, _MAX_COUNT)
-    if count > most:
+    max_count = min((size - HEADER_SIZE) * _MAX_RATIOS[codec] // _SMALLEST_RECORD, _MAX_COUNT)
+    if count > max_count:
         raise BatchRefused(
             ErrorCode.INVALID_RECORD,
-            f"the record batch claims {count} records; {size - HEADER_SIZE} bytes "
-            f"({Codec(codec).name.lower()}) can hold at most {most}",
+            f"the record batch claims {count} records, but {size - HEADER_SIZE} bytes "
+            f"({Codec(codec).name.lower()}) can hold at most {max_count}",
         )
     if attributes & CONTROL:
         raise BatchRefused(ErrorCode.INVALID_RECORD, "clients are not allowed to write control records")
@@ -150,27 +151,27 @@ def _examine(view: memoryview, rules: BatchRules) -> HeaderFields:
             f"the record batch is transactional but has producer id {producer_id}; request one with "
             "InitProducerId",
         )
-    # A batch that gets another codec is measured when it has it.
+    # The size of a batch that is recompressed is checked after that.
     if size > rules.segment_bytes and rules.target_codec in (KEEP_CODEC, attributes & CODEC_MASK):
         raise longer_than_segment(size, rules)
     return header
 
 
 def _batch_size(view: ReadBuffer, pos: int) -> int | None:
-    """The size of the batch at ``pos``; None where Kafka's reader would see the end of the data."""
-    left = len(view) - pos
-    if left < LENGTH_OVERHEAD:
+    """The size of the batch at ``pos``; None where Kafka's reader would stop at the end of the data."""
+    remaining = len(view) - pos
+    if remaining < LENGTH_OVERHEAD:
         return None
     length: int = _LENGTH.unpack_from(view, pos + LENGTH_AT)[0]
     if length < _SMALLEST_LENGTH:
-        raise BatchRefused(ErrorCode.CORRUPT_MESSAGE, f"a record batch has the impossible length {length}")
-    if left <= MAGIC_AT:
+        raise BatchRefused(ErrorCode.CORRUPT_MESSAGE, f"a record batch has the invalid length {length}")
+    if remaining <= MAGIC_AT:
         return None
     magic: int = _MAGIC.unpack_from(view, pos + MAGIC_AT)[0]
     if not 0 <= magic <= MAGIC_V2:
         raise BatchRefused(ErrorCode.CORRUPT_MESSAGE, f"a record batch has the unknown magic {magic}")
     size = length + LENGTH_OVERHEAD
-    return size if left >= size else None
+    return size if remaining >= size else None
 
 
 def too_large(size: int, rules: BatchRules) -> BatchRefused:

@@ -1,7 +1,7 @@
-"""Finds the keys of a batch's records, and which of them are tombstones, without decoding anything else.
+"""Finds the keys of the records in a batch, and the tombstones, without decoding anything else.
 
-Compaction looks at the key of every record there is, so this is a tight loop with a short cut for runs of
-records of one shape.
+Compaction reads the key of every record, so this is a tight loop with a shortcut for runs of records of one
+layout.
 """
 
 from __future__ import annotations
@@ -13,21 +13,18 @@ from ruslo.records.runs import Run, RunPace, find_run, read_field, same_bytes, s
 from ruslo.records.varint import decode_varint
 
 _NULL = 1
-"""The variable-length -1."""
+"""The varint of -1."""
 
 
 class KeyScan(NamedTuple):
     keys: list[bytes | None]
-    """One for each record, in order; None for a record without key."""
+    """The key of each record; None for a record without a key."""
     tombstones: list[int]
-    """Places in ``keys`` of the records whose value is null."""
+    """Indexes in ``keys`` of the records whose value is null."""
 
 
 def scan_keys(data: bytes, count: int, pos: int = 0, end: int | None = None) -> KeyScan:
-    """The keys of ``count`` records in ``data`` (unfolded), from ``pos`` to ``end``.
-
-    Raises ProtocolError if lengths do not add up.
-    """
+    """The keys of ``count`` decompressed records in ``data[pos:end]``; raises ProtocolError if malformed."""
     scan = KeyScan([], [])
     keys, tombstones = scan
     append = keys.append
@@ -35,19 +32,19 @@ def scan_keys(data: bytes, count: int, pos: int = 0, end: int | None = None) -> 
         end = len(data)
     begin = pos
     pace = RunPace()
-    next_look = 0
+    next_check = 0
     try:
         while pos < end:
             at = len(keys)
-            if at >= next_look:
+            if at >= next_check:
                 run = find_run(data, pos, end, count - at)
                 if run is not None:
                     pos = _scan_run(data, run, scan)
                 pace.note(at, len(keys) - at)
-                next_look = pace.next_look
+                next_check = pace.next_check
                 if run is not None:
                     continue
-            # Nearly every number here has one or two bytes, so these cases are spelled out.
+            # Nearly every number has one or two bytes, so these cases are inlined.
             length = data[pos]
             if length > 0x7F:
                 pos += 1
@@ -55,50 +52,50 @@ def scan_keys(data: bytes, count: int, pos: int = 0, end: int | None = None) -> 
                 length += (high << 7) - 0x80
                 if high > 0x7F:
                     length, pos = _long_length(data, pos - 1)
-            place = pos + 3
+            field_at = pos + 3
             if data[pos + 2] > 0x7F:
-                while data[place] > 0x7F:
-                    place += 1
-                place += 1
-            while data[place] > 0x7F:
-                place += 1
-            place += 1
-            size = data[place]
+                while data[field_at] > 0x7F:
+                    field_at += 1
+                field_at += 1
+            while data[field_at] > 0x7F:
+                field_at += 1
+            field_at += 1
+            size = data[field_at]
             if size > 0x7F:
-                size, place = decode_varint(data, place)
+                size, field_at = decode_varint(data, field_at)
                 size <<= 1
             else:
-                place += 1
+                field_at += 1
             if size & 1 or size < 0:
                 append(None)
-                key_end = place
+                key_end = field_at
             else:
-                key_end = place + (size >> 1)
-                append(data[place:key_end])
+                key_end = field_at + (size >> 1)
+                append(data[field_at:key_end])
             pos += 1 + (length >> 1)
             if data[key_end] == _NULL:
                 tombstones.append(at)
             if length & 1 or key_end >= pos:
                 raise ProtocolError("a record's fields exceed its length")
     except IndexError:
-        raise ProtocolError(f"record {len(keys)} of {count} is cut off by the end of data") from None
+        raise ProtocolError(f"the data ends in the middle of record {len(keys)} of {count}") from None
     if pos != end or len(keys) != count:
         raise ProtocolError(
-            f"{count} records are announced, {len(keys)} in {pos - begin} of {end - begin} bytes found"
+            f"expected {count} records, found {len(keys)} in {pos - begin} of {end - begin} bytes"
         )
     return scan
 
 
 def _long_length(data: bytes, pos: int) -> tuple[int, int]:
-    """A record's length of three bytes and more: its zigzag number, and the place of its last byte."""
-    length, behind = decode_varint(data, pos)
-    return length << 1 if length >= 0 else 1, behind - 1
+    """A record length of three or more bytes: its zigzag value, and the position of its last byte."""
+    length, after = decode_varint(data, pos)
+    return length << 1 if length >= 0 else 1, after - 1
 
 
 def _scan_run(data: bytes, run: Run, scan: KeyScan) -> int:
-    """Read the first record of a run, and with it all that have their key in the same place of the same size.
+    """Read the first record of a run and all that have a key of the same size at the same position.
 
-    Returns the position behind them.
+    Returns the position after them.
     """
     start, stride = run.start, run.stride
     key_size_at = run.stamp_end

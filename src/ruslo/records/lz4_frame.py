@@ -1,9 +1,9 @@
 """lz4 frames as Kafka writes and reads them.
 
-Written: independent blocks of 64 KiB, no checksums, no content size, so every frame begins with ``04 22 4d
-18 60 40 82``. Read: any block size, checksums verified where present; blocks that depend on their
-predecessors and wrong header checksums are refused, as Kafka refuses them. What follows the frame is not
-looked at, as in Kafka.
+* Writing: independent blocks of 64 KiB, no checksums and no content size, so every frame starts with
+  ``04 22 4d 18 60 40 82``.
+* Reading: any block size; checksums are verified if present. As in Kafka, dependent blocks and wrong header
+  checksums are rejected, and bytes after the frame are ignored.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ruslo.model.buffers import ReadBuffer
 from ruslo.records.compression import Codec, CompressedDataError, DecompressedTooLargeError
 
 _MAGIC = b"\x04\x22\x4d\x18"
-_LONGEST_HEADER = 19
+_MAX_HEADER_BYTES = 19
 _CHUNK_BYTES = 256 * 1024
 
 DEFAULT_LEVEL = 9
-"""KIP-390: level 9 means the fast compressor Kafka always had, any other level the high-compression one."""
-_FAST = 0
-_LOWEST_HIGH = 3
-_HIGHEST_HIGH = 12
+"""KIP-390: level 9 is the fast compressor, any other level the high-compression one."""
+_FAST_LEVEL = 0
+_MIN_HIGH_LEVEL = 3
+_MAX_HIGH_LEVEL = 12
 
 
 def compress(data: ReadBuffer, level: int | None) -> bytes:
@@ -39,16 +39,16 @@ def compress(data: ReadBuffer, level: int | None) -> bytes:
 
 def _library_level(level: int) -> int:
     if level == DEFAULT_LEVEL:
-        return _FAST
-    return min(max(level, _LOWEST_HIGH), _HIGHEST_HIGH)
+        return _FAST_LEVEL
+    return min(max(level, _MIN_HIGH_LEVEL), _MAX_HIGH_LEVEL)
 
 
 def decompress(data: ReadBuffer, max_bytes: int) -> bytes:
     view = memoryview(data)
-    _check_frame_header(view[:_LONGEST_HEADER])
+    _check_frame_header(view[:_MAX_HEADER_BYTES])
     context = lz4.frame.create_decompression_context()
     pieces: list[bytes] = []
-    room = max_bytes
+    bytes_left = max_bytes
     pos = 0
     complete = False
     while not complete:
@@ -58,8 +58,8 @@ def decompress(data: ReadBuffer, max_bytes: int) -> bytes:
             )
         except RuntimeError as error:
             raise CompressedDataError(f"not lz4 data: {error}") from error
-        room -= len(piece)
-        if room < 0:
+        bytes_left -= len(piece)
+        if bytes_left < 0:
             raise DecompressedTooLargeError(Codec.LZ4, max_bytes)
         pieces.append(piece)
         pos += consumed
@@ -70,10 +70,10 @@ def decompress(data: ReadBuffer, max_bytes: int) -> bytes:
 
 def _check_frame_header(start: memoryview) -> None:
     if bytes(start[:4]) != _MAGIC:
-        raise CompressedDataError("not lz4 data: it does not begin with the mark of an lz4 frame")
+        raise CompressedDataError("not lz4 data: it does not start with the magic number of an lz4 frame")
     try:
         info = lz4.frame.get_frame_info(start)
     except RuntimeError as error:
         raise CompressedDataError(f"broken lz4 frame header: {error}") from error
     if info["block_linked"]:
-        raise CompressedDataError("the lz4 frame has dependent blocks; Kafka's format wants independent ones")
+        raise CompressedDataError("the lz4 frame has dependent blocks; Kafka requires independent blocks")

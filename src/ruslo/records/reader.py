@@ -1,9 +1,8 @@
 """Reads record batches: headers without their records, records of one batch, the checksum.
 
-Whatever the bytes are, nothing but ``ProtocolError`` is raised; its message names the batch's base offset.
-The reader takes what Kafka itself takes from its logs (gaps, negative timestamp deltas, batches without
-records, any record attributes byte), and refuses what Kafka refuses: lengths that do not add up, a count
-that does not match, bytes behind the last record.
+Malformed bytes only ever raise ``ProtocolError``, which names the base offset of the batch. The reader
+accepts what Kafka accepts in its logs (gaps, negative timestamp deltas, batches without records, any record
+attributes), and rejects what Kafka rejects: wrong lengths, a wrong count, bytes after the last record.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ _INT64_MAX = (1 << 63) - 1
 
 
 def iter_batches(buf: ReadBuffer, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """The position and header of each whole batch; a last batch that is cut off ends the walk silently.
+    """The position and header of each whole batch; a partial batch at the end is ignored.
 
-    A header that cannot be one (another magic, a length below the header's own) raises ProtocolError.
+    Raises ProtocolError for an invalid header: another magic, or a length below that of the header.
     """
     end = len(buf)
     while end - pos > MAGIC_AT:
@@ -59,7 +58,7 @@ def iter_batches(buf: ReadBuffer, pos: int = 0) -> Iterator[tuple[int, BatchHead
 
 
 def check_crc(batch: ReadBuffer) -> bool:
-    """Whether ``batch`` begins with one whole batch whose checksum is right."""
+    """Whether ``batch`` starts with a whole batch whose checksum is right."""
     if len(batch) < HEADER_SIZE:
         return False
     header = read_header(batch)
@@ -70,10 +69,10 @@ def check_crc(batch: ReadBuffer) -> bool:
 
 
 def read_records(batch: ReadBuffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
-    """The records of the one batch that ``batch`` begins with, in order, with absolute offsets.
+    """The records of the batch at the start of ``batch``, with absolute offsets.
 
-    The payload is unfolded to at most ``max_bytes`` when the first record is asked for. The checksum is not
-    looked at.
+    The records are decompressed, to at most ``max_bytes``, when the first one is read. The checksum is not
+    verified.
     """
     header = _whole_header(batch)
     base_offset = header.base_offset
@@ -86,7 +85,7 @@ def read_records(batch: ReadBuffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> 
     try:
         data = decompress(header.codec, payload, max(max_bytes, 0) if header.codec else len(payload))
     except CompressedDataError as error:
-        error.args = (f"the batch at offset {base_offset} cannot be unfolded: {error}",)
+        error.args = (f"the batch at offset {base_offset} cannot be decompressed: {error}",)
         raise
     fixed_timestamp = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
     yield from _decode(data, count, base_offset, header.base_timestamp, fixed_timestamp)
@@ -94,7 +93,7 @@ def read_records(batch: ReadBuffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> 
 
 def _whole_header(batch: ReadBuffer) -> BatchHeader:
     if len(batch) < HEADER_SIZE:
-        raise ProtocolError(f"{len(batch)} bytes are no batch; its header alone has {HEADER_SIZE}")
+        raise ProtocolError(f"{len(batch)} bytes are not a batch; its header has {HEADER_SIZE}")
     header = BatchHeader._make(HEADER.unpack_from(batch))
     if header.magic != MAGIC_V2:
         raise ProtocolError(
@@ -102,7 +101,7 @@ def _whole_header(batch: ReadBuffer) -> BatchHeader:
         )
     if not HEADER_SIZE <= header.size <= len(batch):
         raise ProtocolError(
-            f"the batch at offset {header.base_offset} claims {header.size} bytes, {len(batch)} are there"
+            f"the batch at offset {header.base_offset} claims {header.size} bytes, {len(batch)} are present"
         )
     return header
 
@@ -110,14 +109,14 @@ def _whole_header(batch: ReadBuffer) -> BatchHeader:
 def _decode(
     data: bytes, count: int, base_offset: int, base_timestamp: int, fixed_timestamp: int | None
 ) -> Iterator[Record]:
-    """Flat on purpose: compaction, group loading and full validation go through here once per record."""
+    """Decode records with inlined varints: compaction and group loading decode millions."""
     end = len(data)
     pos = 0
     index = 0
     new = tuple.__new__
     try:
         for index in range(count):  # noqa: B007 - the error messages name it
-            # Each number below is nearly always one byte, so that case is spelled out.
+            # Each number is nearly always one byte, so that case is inlined.
             byte = data[pos]
             if byte < 0x80:
                 length = (byte >> 1) ^ -(byte & 1)
@@ -127,7 +126,7 @@ def _decode(
             stop = pos + length
             if length < 0 or stop > end:
                 raise ProtocolError(f"it claims {length} bytes, {end - pos} are left")
-            pos += 1  # the attributes of a record, without meaning so far
+            pos += 1  # the attributes of a record, which have no meaning
 
             byte = data[pos]
             if byte < 0x80:
@@ -185,7 +184,7 @@ def _decode(
             yield new(Record, (offset, timestamp, key, value, headers))
     except IndexError:
         raise ProtocolError(
-            f"record {index} of {count} in the batch at offset {base_offset} is cut off by the end of data"
+            f"the batch at offset {base_offset} ends in the middle of record {index} of {count}"
         ) from None
     except ProtocolError as error:
         raise ProtocolError(f"record {index} in the batch at offset {base_offset}: {error}") from None
@@ -197,7 +196,7 @@ def _decode(
 
 def _decode_headers(data: bytes, pos: int, stop: int) -> tuple[tuple[Header, ...], int]:
     count, pos = decode_varint(data, pos)
-    # A header takes two bytes at least.
+    # A header has at least two bytes.
     if not 0 <= count <= (stop - pos) // 2:
         raise ProtocolError(f"it claims {count} headers")
     headers: list[Header] = []

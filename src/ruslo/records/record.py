@@ -1,4 +1,4 @@
-"""One record: an event as it lies inside a batch."""
+"""One record of a batch."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import NamedTuple, TypeAlias
 Header: TypeAlias = tuple[str, bytes | None]
 
 HEADER_KEY_ERRORS = "surrogateescape"
-"""Kafka never looks at the bytes of a header's key, so ones that are not UTF-8 are in logs and must survive a
-rewrite: they become lone surrogates in the text and the same bytes again when written."""
+"""Kafka does not check that header keys are UTF-8. Other bytes must survive a rewrite: they become lone
+surrogates in the text, and the same bytes again when written."""
 
 
 class Record(NamedTuple):
-    """Key and value are None where Kafka has null; the timestamp is in milliseconds, -1 for none."""
+    """Key and value are None for null; the timestamp is in milliseconds, -1 without one."""
 
     offset: int
     timestamp: int

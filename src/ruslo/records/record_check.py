@@ -1,11 +1,14 @@
-"""The check of the records inside a produced batch, and the changes a leader makes to a batch it takes.
+"""Checks the records inside a produced batch, and makes the changes that a leader makes to a batch.
 
-Answers are Kafka's: a record without key or with a wrong timestamp is named in ``record_errors`` (KIP-467);
-records that do not add up are INVALID_RECORD; a payload that cannot be decompressed, and offset deltas other
-than 0, 1, 2... in a compressed batch, are UNKNOWN_SERVER_ERROR, which clients do not retry and which is safe
-here because nothing has been appended. Two checks are our own: an uncompressed batch with wrong offset deltas
-is INVALID_RECORD (Kafka stores it), and a batch with too many decompressed bytes or records is
-MESSAGE_TOO_LARGE, which lets clients split it.
+| fault                                                            | error, as in Kafka                      |
+|------------------------------------------------------------------|-----------------------------------------|
+| no key in a compacted topic, or an invalid timestamp             | INVALID_RECORD, INVALID_TIMESTAMP, with |
+|                                                                  | ``record_errors`` (KIP-467)             |
+| malformed records                                                | INVALID_RECORD                          |
+| records that cannot be decompressed, or a compressed batch whose | UNKNOWN_SERVER_ERROR, which clients do  |
+| offset deltas are not 0, 1, 2, …                                 | not retry                               |
+| *Ruslo only:* an uncompressed batch with wrong offset deltas     | INVALID_RECORD (Kafka stores the batch) |
+| *Ruslo only:* too many records or decompressed bytes             | MESSAGE_TOO_LARGE: clients split it     |
 """
 
 from __future__ import annotations
@@ -46,19 +49,19 @@ from ruslo.records.rules import (
 NO_LOG_APPEND_TIME = -1
 
 _MAX_RECORD_ERRORS: Final = 1000
-"""Enough to understand what is wrong; clients fail the records that are not named as well."""
+"""Record errors per batch; clients fail the other records as well."""
 _KNOWN_ATTRIBUTES: Final = 0x7F
 _ATTRIBUTES: Final = struct.Struct(">h")
 _TIMESTAMP: Final = struct.Struct(">q")
 
 
 class AcceptedBatch(NamedTuple):
-    """A batch ready to be given its offset: the very view that came in unless it had to be changed."""
+    """A batch that is ready to be appended: the view that was checked, or a changed copy."""
 
     batch: memoryview
     header: HeaderFields
     log_append_time: int
-    """The broker's time on a LogAppendTime topic, else -1; the Produce response carries it."""
+    """The broker's time on a LogAppendTime topic, else -1; the Produce response has it."""
 
 
 def validate_records(
@@ -68,12 +71,10 @@ def validate_records(
     now_ms: int,
     max_decompressed_bytes: int | None = None,
 ) -> AcceptedBatch:
-    """Decode and check every record of a batch that ``check_batch`` let pass; raises BatchRefused.
+    """Decode and check every record of a batch that ``check_batch`` accepted; raises BatchRefused.
 
-    ``max_decompressed_bytes`` may be less than the rules allow.
-
-    The batch that comes back has the topic's codec and timestamp type and a true maxTimestamp. It is
-    changed in place where the view allows it.
+    The returned batch has the codec and timestamp type of the topic and the right max timestamp. It is
+    changed in place if the view is writable. ``max_decompressed_bytes`` may be less than the rules allow.
     """
     batch = view[: header[LENGTH] + LENGTH_OVERHEAD]
     attributes = header[ATTRIBUTES]
@@ -81,7 +82,7 @@ def validate_records(
     max_bytes = rules.max_decompressed_bytes if max_decompressed_bytes is None else max_decompressed_bytes
     records, errors = _decode_and_check(batch, header, rules, now_ms, max_bytes)
     if errors:
-        raise _refusal(errors)
+        raise _record_errors(errors)
     if rules.target_codec not in (KEEP_CODEC, codec):
         return _recompress(header, records, rules, now_ms)
     if rules.log_append_time:
@@ -94,7 +95,7 @@ def validate_records(
 
 
 def stamp_log_append_time(batch: memoryview, header: HeaderFields, now_ms: int) -> AcceptedBatch:
-    """Set the broker's time; the records keep their own, and readers no longer look at it."""
+    """Set the broker's time in the header; readers then ignore the timestamps of the records."""
     stamped = _with_timestamp_type(batch, header[ATTRIBUTES] | LOG_APPEND_TIME, now_ms)
     return AcceptedBatch(stamped, HEADER.unpack_from(stamped), now_ms)
 
@@ -110,8 +111,8 @@ def _decode_and_check(
         )
     earliest = now_ms - rules.before_max_ms
     latest = now_ms + rules.after_max_ms
-    # A batch that gets another codec is renumbered. Any other is stored as it is, and a consumer that asks
-    # for an offset that no record has would get the same batch again and again.
+    # Recompression assigns new offset deltas. Any other batch is stored as it is, and a consumer that fetches
+    # an offset without a record would get the same batch again and again.
     codec = attributes & CODEC_MASK
     checks_offsets = rules.target_codec in (KEEP_CODEC, codec)
     records: list[Record] = []
@@ -128,7 +129,7 @@ def _decode_and_check(
             timestamp = record.timestamp
             if rules.requires_keys and record.key is None:
                 code = ErrorCode.INVALID_RECORD
-                reason = "a compacted topic does not take records without a key"
+                reason = "a record of a compacted topic must have a key"
             elif not rules.log_append_time and timestamp != NO_TIMESTAMP:
                 if earliest <= timestamp <= latest:
                     continue
@@ -150,12 +151,12 @@ def _decode_and_check(
     return records, errors
 
 
-def _refusal(errors: list[tuple[ErrorCode, RecordError]]) -> BatchRefused:
+def _record_errors(errors: list[tuple[ErrorCode, RecordError]]) -> BatchRefused:
     codes = {code for code, _ in errors}
     if ErrorCode.INVALID_TIMESTAMP in codes:
         code, what = ErrorCode.INVALID_TIMESTAMP, "an invalid timestamp"
     else:
-        code, what = ErrorCode.INVALID_RECORD, "no key, which a compacted topic needs"
+        code, what = ErrorCode.INVALID_RECORD, "no key in a compacted topic"
     found = tuple(error for _, error in errors)
     message = (
         f"one or more records have {what}; the first is record {found[0].batch_index}: {found[0].message}"

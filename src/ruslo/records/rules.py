@@ -1,4 +1,4 @@
-"""What a topic asks of the batches it takes, worked out once per change of its config."""
+"""The rules of a topic for produced batches, computed from its config."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from ruslo.records.compression import MAX_DECOMPRESSED_BYTES, Codec
 
 KEEP_CODEC = -1
 MAX_DECODED_RECORDS = 100_000
-"""Records of a batch that is decoded: 0.2 to 0.4 s of processor time, 0.6 to 1.1 s with recompression. Bigger
-batches are refused, where their records must be decoded, with the error that makes clients split a batch and
-send its halves."""
+"""Records of a batch that is decoded: 0.2 to 0.4 s of CPU time, 0.6 to 1.1 s with recompression. Larger
+batches are rejected, if they must be decoded, with the error that makes clients split a batch."""
 
 _CODEC_BY_NAME = {
     "producer": KEEP_CODEC,
@@ -27,7 +26,7 @@ _CODEC_BY_NAME = {
 
 
 class TopicSettings(Protocol):
-    """The topic settings that matter here; ``ruslo.config``'s LogConfig is one."""
+    """The topic configs that the rules need; LogConfig of ``ruslo.config`` has them."""
 
     @property
     def max_message_bytes(self) -> int: ...
@@ -55,21 +54,21 @@ class TopicSettings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BatchRules:
-    """Few plain attributes, because the check of every produced batch reads them."""
+    """Plain attributes, because the check of every produced batch reads them."""
 
     max_message_bytes: int
     segment_bytes: int
     max_length: int
-    """The largest length field that offends neither of the two above."""
+    """The largest length that both limits above allow."""
     log_append_time: bool
     before_max_ms: int
     after_max_ms: int
     target_codec: int
-    """KEEP_CODEC, or the codec that every stored batch has."""
+    """The codec of every stored batch, or KEEP_CODEC."""
     target_level: int | None
     requires_keys: bool
     decodes_all: bool
-    """Whether the records of every batch are looked at, not only those of suspicious ones."""
+    """Whether the records of every batch are decoded, not only if the header is suspicious."""
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
 
     @classmethod
@@ -96,14 +95,14 @@ class BatchRules:
 
 
 class RecordError(NamedTuple):
-    """What is wrong with one record of a refused batch (KIP-467)."""
+    """The error of one record of a rejected batch (KIP-467)."""
 
     batch_index: int
     message: str
 
 
 class BatchRefused(KafkaError):
-    """A produced batch that must not be appended: code, message and the records at fault."""
+    """A produced batch was rejected: code, message and the errors of its records."""
 
     def __init__(self, code: ErrorCode, message: str, record_errors: tuple[RecordError, ...] = ()) -> None:
         super().__init__(code, message)

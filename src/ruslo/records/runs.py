@@ -1,7 +1,7 @@
-"""Runs of records of one length, which lie at equal distances.
+"""Runs: consecutive records of the same length, which are at equal distances.
 
-Measurements and counters look like that. For such a run, columns of bytes taken with a stride prove at the
-speed of C what a loop would find out record by record, and one ``struct`` reads a field of all of them.
+Measurements and counters are such records. In a run, a slice with a stride compares one byte of all records
+at the speed of C, and one ``struct`` reads a field of many records.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ruslo.model.errors import ProtocolError
 from ruslo.records.varint import decode_varint, decode_varlong
 
 _INNER_BYTES = bytes(range(0x80, 0x100))
-"""What cannot be the last byte of a variable-length number; ASCII can."""
-_WORTH_IT = 8
-"""A shorter run costs more to prove than to read record by record."""
-_MOST_PATIENCE = 127
-_FIRST_LOOK, _FURTHER_LOOK = 128, 8
-_AT_ONCE = (128, 64, 32, 16, 8, 4, 2, 1)
-"""Records that one struct reads; few sizes, so that they can be kept."""
+"""Bytes that cannot end a varint."""
+_MIN_RECORDS = 8
+"""A shorter run is faster to read record by record."""
+_MAX_SKIPPED = 127
+_FIRST_COMPARED, _COMPARED_FACTOR = 128, 8
+_RECORDS_PER_STRUCT = (128, 64, 32, 16, 8, 4, 2, 1)
+"""Records that one struct reads; only a few sizes, because structs are cached."""
 
 
 class Run(NamedTuple):
@@ -28,9 +28,9 @@ class Run(NamedTuple):
     stride: int
     records: int
     body_at: int
-    """Of the first record: where its length ends."""
+    """Position after the length of the first record."""
     stamp_end: int
-    """Of the first record: where its timestamp ends; all of the run have as many bytes for it."""
+    """Position after the timestamp of the first record; all timestamps of the run have this width."""
 
     @property
     def end(self) -> int:
@@ -42,29 +42,29 @@ class Run(NamedTuple):
 
 
 class RunPace:
-    """When to look for a run: not at every record where there are none."""
+    """Decides when to check for a run: less often while there are none."""
 
-    __slots__ = ("_patience", "next_look")
+    __slots__ = ("_skipped", "next_check")
 
     def __init__(self) -> None:
-        self.next_look = 0
-        """The place of a record; those before it are read one by one."""
-        self._patience = 0
+        self.next_check = 0
+        """Index of the next record to check; those before it are read one by one."""
+        self._skipped = 0
 
-    def note(self, place: int, found: int) -> None:
-        """How many records from ``place`` on the last look has found to be of one shape."""
-        if found >= _WORTH_IT:
-            self._patience = 0
-            self.next_look = place + found
+    def note(self, index: int, found: int) -> None:
+        """Report how many records from ``index`` are a run."""
+        if found >= _MIN_RECORDS:
+            self._skipped = 0
+            self.next_check = index + found
         else:
-            self.next_look = place + found + self._patience + 1
-            self._patience = min(2 * self._patience + 1, _MOST_PATIENCE)
+            self.next_check = index + found + self._skipped + 1
+            self._skipped = min(2 * self._skipped + 1, _MAX_SKIPPED)
 
 
 def find_run(data: bytes, pos: int, end: int, left: int) -> Run | None:
-    """The run that begins at ``pos``, among the ``left`` records before ``end``; None if it is too short.
+    """The run at ``pos``, of at most ``left`` records before ``end``; None if it is too short.
 
-    Raises ProtocolError, or IndexError at the end of the data, if there is no record.
+    Raises ProtocolError, or IndexError at the end of the data, if ``pos`` is not a record.
     """
     # Nearly every length has one or two bytes, and nearly every timestamp one.
     size, body_at = data[pos], pos + 1
@@ -80,37 +80,36 @@ def find_run(data: bytes, pos: int, end: int, left: int) -> Run | None:
     stride = body_at + length - pos
     if length <= 0 or pos + stride > end:
         raise ProtocolError("a record's length exceeds the data")
-    most = min(left, (end - pos) // stride)
-    # Where there is no run, one byte mostly tells.
-    if most < _WORTH_IT or data[pos + (_WORTH_IT - 1) * stride] != size:
+    max_records = min(left, (end - pos) // stride)
+    # Mostly one byte is enough to see that there is no run.
+    if max_records < _MIN_RECORDS or data[pos + (_MIN_RECORDS - 1) * stride] != size:
         return None
-    count = _same_first_byte(data, pos, stride, most)
-    if count < _WORTH_IT:
+    count = _same_first_byte(data, pos, stride, max_records)
+    if count < _MIN_RECORDS:
         return None
     stamp_end = body_at + 2
     if data[body_at + 1] > 0x7F:
         _, stamp_end = decode_varlong(data, body_at + 1)
     count = same_bytes(data, range(pos + 1, body_at), stride, count)
     count = same_width(data, range(body_at + 1, stamp_end), stride, count)
-    return Run(pos, stride, count, body_at, stamp_end) if count >= _WORTH_IT else None
+    return Run(pos, stride, count, body_at, stamp_end) if count >= _MIN_RECORDS else None
 
 
-def _same_first_byte(data: bytes, pos: int, stride: int, most: int) -> int:
-    """How many records begin as the first does, looking further only as long as they do."""
-    sure, look = 1, _FIRST_LOOK
+def _same_first_byte(data: bytes, pos: int, stride: int, max_records: int) -> int:
+    """How many records start with the same byte as the first; compares more only while they do."""
+    same, limit = 1, _FIRST_COMPARED
     first = data[pos : pos + 1]
-    while sure < most:
-        looked = min(look, most)
-        same = _leading(data[pos + sure * stride : pos + looked * stride : stride], first)
-        sure += same
-        if sure < looked:
+    while same < max_records:
+        compared = min(limit, max_records)
+        same += _leading(data[pos + same * stride : pos + compared * stride : stride], first)
+        if same < compared:
             break
-        look *= _FURTHER_LOOK
-    return sure
+        limit *= _COMPARED_FACTOR
+    return same
 
 
 def same_bytes(data: bytes, columns: range, stride: int, count: int) -> int:
-    """How many of ``count`` records have the same bytes as the first in these places of the first."""
+    """How many of ``count`` records have the same bytes as the first, at these positions of the first."""
     for column in columns:
         found = data[column : column + (count - 1) * stride + 1 : stride]
         count = _leading(found, data[column : column + 1])
@@ -118,23 +117,23 @@ def same_bytes(data: bytes, columns: range, stride: int, count: int) -> int:
 
 
 def same_width(data: bytes, columns: range, stride: int, count: int) -> int:
-    """How many of ``count`` records have a variable-length number of as many bytes as the first there."""
+    """How many of ``count`` records have a varint of the same width as the first, at these positions."""
     for column in columns:
         found = data[column : column + (count - 1) * stride + 1 : stride]
         if column < columns[-1]:
             others = found.lstrip(_INNER_BYTES) if found.translate(None, _INNER_BYTES) else b""
             count -= len(others)
         elif not found.isascii():
-            count = next(place for place, byte in enumerate(found) if byte > 0x7F)
+            count = next(index for index, byte in enumerate(found) if byte > 0x7F)
     return count
 
 
 def read_field(data: bytes, run: Run, count: int, skipped: int, size: int) -> list[bytes]:
-    """Of the first ``count`` records of a run: ``size`` bytes, ``skipped`` bytes from where each begins."""
+    """Read ``size`` bytes of each of ``count`` records of a run, ``skipped`` bytes after its start."""
     found: list[bytes] = []
     at = run.start
     rest = run.stride - skipped - size
-    for times in _AT_ONCE:
+    for times in _RECORDS_PER_STRUCT:
         while count >= times:
             found += _fields(skipped, size, rest, times).unpack_from(data, at)
             at += times * run.stride
@@ -148,7 +147,7 @@ def _fields(skipped: int, size: int, rest: int, times: int) -> struct.Struct:
 
 
 def _leading(column: bytes, byte: bytes) -> int:
-    """How many bytes at the beginning of a column are this one."""
+    """How many leading bytes of a column are this one."""
     if column == byte * len(column):
         return len(column)
     return len(column) - len(column.lstrip(byte))

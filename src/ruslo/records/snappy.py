@@ -1,6 +1,6 @@
-"""Snappy as Kafka's clients write it: Java in xerial frames, librdkafka as one bare block.
+"""Snappy as Kafka's clients write it: Java in xerial frames, librdkafka as one raw block.
 
-xerial: an 8-byte mark, two int32 versions, then chunks of an int32 length and a raw snappy block each.
+xerial: an 8-byte magic number, two int32 versions, then chunks of an int32 length and a raw snappy block.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import cramjam
 from ruslo.model.buffers import ReadBuffer
 from ruslo.records.compression import Codec, CompressedDataError, DecompressedTooLargeError
 
-_MARK = b"\x82SNAPPY\x00"
-_HEADER = _MARK + struct.pack(">ii", 1, 1)
-_MARK_AS_LENGTH = _MARK[:4]
+_MAGIC = b"\x82SNAPPY\x00"
+_HEADER = _MAGIC + struct.pack(">ii", 1, 1)
+_MAGIC_AS_LENGTH = _MAGIC[:4]
 _CHUNK_LENGTH = struct.Struct(">i")
 _BLOCK_BYTES = 32 * 1024
 
 _MAX_RATIO = 22
-"""A copy element spends at least 3 bytes on 64 of output, so no honest block declares more than this."""
+"""A copy element takes at least 3 bytes for 64 bytes of output, so a valid block cannot exceed this ratio."""
 
 
 def compress(data: ReadBuffer) -> bytes:
@@ -34,9 +34,9 @@ def compress(data: ReadBuffer) -> bytes:
 
 
 def decompress(data: ReadBuffer, max_bytes: int) -> bytes:
-    """Read either form; declared sizes are added up before the first byte is unfolded."""
+    """Decompress either form; the declared sizes are checked before the first byte is decompressed."""
     view = memoryview(data)
-    blocks = _xerial_blocks(view) if bytes(view[: len(_MARK)]) == _MARK else [view]
+    blocks = _xerial_blocks(view) if bytes(view[: len(_MAGIC)]) == _MAGIC else [view]
     sizes = [_declared_size(block) for block in blocks]
     total = sum(sizes)
     if total > max_bytes:
@@ -50,7 +50,7 @@ def decompress(data: ReadBuffer, max_bytes: int) -> bytes:
         except cramjam.DecompressionError as error:
             raise CompressedDataError(f"not snappy data: {error}") from error
         if written != size:
-            raise CompressedDataError(f"a snappy block declares {size} bytes and unfolds to {written}")
+            raise CompressedDataError(f"a snappy block declares {size} bytes but decompresses to {written}")
         pos += size
     return bytes(out)
 
@@ -60,15 +60,15 @@ def _xerial_blocks(view: memoryview) -> list[memoryview]:
     end = len(view)
     pos = len(_HEADER)
     if end < pos:
-        raise CompressedDataError("the header of a snappy stream is cut off")
+        raise CompressedDataError("the header of a snappy stream is truncated")
     while pos < end:
         if end - pos < _CHUNK_LENGTH.size:
-            raise CompressedDataError("a snappy stream is cut off inside the length of a chunk")
-        if view[pos : pos + 4] == _MARK_AS_LENGTH:
-            # Streams that were concatenated: the next one brings its own header.
+            raise CompressedDataError("a snappy stream ends inside the length of a chunk")
+        if view[pos : pos + 4] == _MAGIC_AS_LENGTH:
+            # Streams were concatenated: the next one has its own header.
             pos += len(_HEADER)
             if pos > end:
-                raise CompressedDataError("the header of a snappy stream is cut off")
+                raise CompressedDataError("the header of a snappy stream is truncated")
             continue
         (length,) = _CHUNK_LENGTH.unpack_from(view, pos)
         pos += _CHUNK_LENGTH.size

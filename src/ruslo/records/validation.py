@@ -1,17 +1,19 @@
-"""What a leader does to the records of one partition in a Produce request: the front door.
+"""Validates a produced batch before a leader appends it.
 
-``accept_batch`` does all of it. The hot path takes the same steps one by one, because most batches need
-only the first::
+``accept_batch`` does all steps. The hot path calls them one by one, because most batches need only the
+first::
 
     header = check_batch(view, rules)                      # header and CRC; raises BatchRefused
     if needs_work(header, rules, now_ms):                  # False for nearly every batch
         view, header, time = finish_batch(view, header, rules, now_ms)
     patch(view, base_offset, leader_epoch)
 
-Kafka decodes every record. Here the records are decoded when the topic needs it (compacted: keys; a codec
-of its own), asks for it (``ruslo.record.validation=full``), or when the header looks odd: a timestamp
-outside the allowed range, a maximum below the first timestamp, the LogAppendTime bit. So the answers are
-Kafka's, but for records that contradict a header which looks right.
+Kafka decodes every record. Ruslo decodes records only in these cases, so its errors differ from Kafka's only
+if records contradict a valid header:
+
+* The topic is compacted (records need keys), has its own codec, or has ``ruslo.record.validation=full``.
+* The header has a timestamp outside the allowed range, a max timestamp below the base timestamp, or the
+  LogAppendTime bit.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ _LEADER_EPOCH: Final = struct.Struct(">i")
 
 
 def accept_batch(view: memoryview, rules: BatchRules, now_ms: int) -> AcceptedBatch:
-    """Check one partition's payload and make it fit the topic; raises BatchRefused."""
+    """Check the records of one partition and convert them for the topic; raises BatchRefused."""
     header = check_batch(view, rules)
     if needs_work(header, rules, now_ms):
         return finish_batch(view, header, rules, now_ms)
@@ -67,7 +69,7 @@ def accept_batch(view: memoryview, rules: BatchRules, now_ms: int) -> AcceptedBa
 
 
 def needs_work(header: HeaderFields, rules: BatchRules, now_ms: int) -> bool:
-    """Whether more than header and CRC must be looked at, or anything but offset and epoch changed."""
+    """Whether records must be decoded, or anything but offset and leader epoch must be changed."""
     return rules.log_append_time or needs_records(header, rules, now_ms)
 
 
@@ -86,13 +88,13 @@ def needs_records(header: HeaderFields, rules: BatchRules, now_ms: int) -> bool:
 
 
 def finish_batch(view: memoryview, header: HeaderFields, rules: BatchRules, now_ms: int) -> AcceptedBatch:
-    """The rest of ``accept_batch`` for a batch that ``needs_work``."""
+    """The other steps of ``accept_batch``, for a batch that ``needs_work``."""
     if needs_records(header, rules, now_ms):
         return validate_records(view, header, rules, now_ms)
     return stamp_log_append_time(view[: header[LENGTH] + LENGTH_OVERHEAD], header, now_ms)
 
 
 def patch(batch: WriteBuffer, base_offset: int, leader_epoch: int) -> None:
-    """Give a batch its place in the log, in place: both fields lie outside the CRC."""
+    """Set base offset and leader epoch in place: the CRC does not cover them."""
     BASE_OFFSET_STRUCT.pack_into(batch, 0, base_offset)
     _LEADER_EPOCH.pack_into(batch, LEADER_EPOCH_AT, leader_epoch)

@@ -1,9 +1,8 @@
-"""zstd frames, read with a bound on the output.
+"""zstd frames, decompressed with a limit on the output.
 
-Java's writer streams and so leaves the content size out of the frame. The headers of a frame's blocks still
-tell an upper bound and where the frame ends; they are walked first, and the frame is then unfolded in one
-call into a buffer of at most that size. Frames in a row are one stream and skippable frames are skipped, as
-in Java's reader.
+Java's streaming writer does not set the content size of a frame. The headers of its blocks give an upper
+bound and the end of the frame: they are read first, and the frame is then decompressed with one call. As in
+Java, consecutive frames are one stream, and skippable frames are skipped.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _MAGIC = 0xFD2FB528
 _SKIPPABLE_MAGIC = 0x184D2A50
 _MAX_BLOCK_BYTES = 128 * 1024
 _MAX_WINDOW_BYTES = 1 << 27
-"""The largest window zstd itself accepts without being told to."""
+"""The largest window that zstd accepts by default."""
 
 _RAW, _RLE, _COMPRESSED = 0, 1, 2
 _DICTIONARY_ID_BYTES = (0, 1, 2, 4)
@@ -33,32 +32,32 @@ def compress(data: ReadBuffer, level: int | None) -> bytes:
 def decompress(data: ReadBuffer, max_bytes: int) -> bytes:
     view = memoryview(data)
     if not view:
-        raise CompressedDataError("zstd data is empty; even nothing compresses to a frame")
+        raise CompressedDataError("zstd data is empty")
     decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
     pieces: list[bytes] = []
-    room = max_bytes
+    bytes_left = max_bytes
     pos = 0
     while pos < len(view):
         if _uint(view, pos, 4) & ~0xF == _SKIPPABLE_MAGIC:
             pos += 8 + _uint(view, pos + 4, 4)
             if pos > len(view):
-                raise CompressedDataError("a skippable zstd frame is cut off")
+                raise CompressedDataError("a skippable zstd frame is truncated")
             continue
         end, bound, declared = _measure(view, pos)
-        if declared is not None and declared > room:
+        if declared is not None and declared > bytes_left:
             raise DecompressedTooLargeError(Codec.ZSTD, max_bytes)
         if declared is not None and declared > bound:
             raise CompressedDataError(
                 f"a zstd frame declares {declared} bytes, its blocks hold at most {bound}"
             )
         try:
-            piece = decompressor.decompress(view[pos:end], max_output_size=max(1, min(bound, room)))
+            piece = decompressor.decompress(view[pos:end], max_output_size=max(1, min(bound, bytes_left)))
         except zstandard.ZstdError as error:
-            if bound > room:
+            if bound > bytes_left:
                 raise DecompressedTooLargeError(Codec.ZSTD, max_bytes) from error
             raise CompressedDataError(f"not zstd data: {error}") from error
-        room -= len(piece)
-        if room < 0:
+        bytes_left -= len(piece)
+        if bytes_left < 0:
             raise DecompressedTooLargeError(Codec.ZSTD, max_bytes)
         pieces.append(piece)
         pos = end
@@ -66,9 +65,9 @@ def decompress(data: ReadBuffer, max_bytes: int) -> bytes:
 
 
 def _measure(view: memoryview, pos: int) -> tuple[int, int, int | None]:
-    """Walk one frame from its magic: where it ends, the most it can unfold to, and the size it declares."""
+    """The end of a frame, the upper bound of its decompressed size, and the size that it declares."""
     if _uint(view, pos, 4) != _MAGIC:
-        raise CompressedDataError("not zstd data: it does not begin with the mark of a zstd frame")
+        raise CompressedDataError("not zstd data: it does not start with the magic number of a zstd frame")
     descriptor = _uint(view, pos + 4, 1)
     pos += 5
     single_segment = descriptor & 0x20
@@ -80,7 +79,7 @@ def _measure(view: memoryview, pos: int) -> tuple[int, int, int | None]:
         size_bytes = 1
     declared = None
     if size_bytes:
-        # The two-byte form begins to count where the one-byte form ends.
+        # The two-byte form counts from 256.
         declared = _uint(view, pos, size_bytes) + (256 if size_bytes == 2 else 0)
         pos += size_bytes
     bound = 0
@@ -98,11 +97,11 @@ def _measure(view: memoryview, pos: int) -> tuple[int, int, int | None]:
     if descriptor & 0x04:
         pos += 4
     if pos > len(view):
-        raise CompressedDataError("a zstd frame is cut off")
+        raise CompressedDataError("a zstd frame is truncated")
     return pos, bound, declared
 
 
 def _uint(view: memoryview, pos: int, size: int) -> int:
     if pos + size > len(view):
-        raise CompressedDataError("a zstd frame is cut off")
+        raise CompressedDataError("a zstd frame is truncated")
     return int.from_bytes(view[pos : pos + size], "little")

@@ -1,4 +1,4 @@
-"""Walking over the batches of a segment file: headers only, or whole batches with their checksums."""
+"""Scans the batches of a segment file or buffer: headers only, or whole batches with their checksums."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from ruslo.storage.disk import DiskFile
 
 SMALLEST_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
 WALK_BYTES = 8192
-"""Read at a time when looking for one batch: index entries are about 4 KiB apart."""
+"""Bytes per read in a search for one batch: index entries are about 4 KiB apart."""
 SCAN_BYTES = 1 << 20
-"""Read at a time when going through a whole segment."""
+"""Bytes per read in a scan of a whole segment."""
 
 
 def scan_headers(
     file: DiskFile, position: int, end: int, read_bytes: int = WALK_BYTES
 ) -> Iterator[tuple[int, HeaderFields]]:
-    """Position and header of each whole batch in [position, end); stops at the first thing that is none."""
+    """Position and header of each whole batch in [position, end), up to the first other bytes."""
     chunk = b""
     chunk_at = position
     unpack = HEADER.unpack_from
@@ -53,7 +53,7 @@ def scan_headers(
 
 
 def scan_batches(file: DiskFile, end: int) -> Iterator[tuple[int, HeaderFields, memoryview]]:
-    """Each sound batch from the file's beginning, up to the first that is cut, malformed or fails its CRC."""
+    """Each sound batch of a file, up to the first that is torn, malformed or fails its CRC."""
     chunk = memoryview(b"")
     chunk_at = position = 0
     unpack = HEADER.unpack_from
@@ -81,7 +81,7 @@ def scan_batches(file: DiskFile, end: int) -> Iterator[tuple[int, HeaderFields, 
 
 
 def buffer_headers(data: ReadBuffer) -> Iterator[tuple[int, HeaderFields]]:
-    """Position and header of each whole batch in a buffer; stops at the first thing that is not one."""
+    """Position and header of each whole batch in a buffer, up to the first other bytes."""
     position, end = 0, len(data)
     while position + HEADER_SIZE <= end:
         header: HeaderFields = HEADER.unpack_from(data, position)
@@ -93,24 +93,27 @@ def buffer_headers(data: ReadBuffer) -> Iterator[tuple[int, HeaderFields]]:
 
 
 def whole_batches(data: ReadBuffer) -> list[tuple[int, HeaderFields]]:
-    """The batches of a buffer that must hold nothing else; raises KafkaError if it does."""
+    """The batches of a buffer; raises KafkaError if it holds anything else."""
     batches = list(buffer_headers(data))
     whole = batches[-1][0] + batches[-1][1][LENGTH] + LENGTH_OVERHEAD if batches else 0
     if whole != len(data):
         raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"{len(data) - whole} bytes from position {whole} on are not a batch"
+            ErrorCode.CORRUPT_MESSAGE, f"the {len(data) - whole} bytes from position {whole} are not a batch"
         )
     return batches
 
 
 def check_batches(data: ReadBuffer, batches: list[tuple[int, HeaderFields]], next_offset: int) -> None:
-    """Of batches to be appended as they are: sound, offsets rising from the log's end; or KafkaError."""
+    """Check batches that are to be appended as they are: checksums, and offsets that ascend from the log end.
+
+    Raises KafkaError.
+    """
     view = memoryview(data)
     for start, header in batches:
         if header[BASE_OFFSET] < next_offset:
             raise KafkaError(
                 ErrorCode.INVALID_RECORD,
-                f"a batch begins at offset {header[BASE_OFFSET]}, the log is at {next_offset} already",
+                f"a batch starts at offset {header[BASE_OFFSET]}, below the log end offset {next_offset}",
             )
         if crc32c(view[start + ATTRIBUTES_AT : start + header[LENGTH] + LENGTH_OVERHEAD]) != header[CRC]:
             raise KafkaError(

@@ -1,12 +1,14 @@
-"""Kafka's text checkpoints: a version, a count, one line per entry.
+"""Kafka's checkpoint files: a version, a count, one line per entry. An empty file has no entries.
 
-``recovery-point``, ``log-start``, ``replication`` (the high watermarks) and ``cleaner`` offset checkpoints
-have lines ``topic partition offset``; a partition's ``leader-epoch-checkpoint`` has ``epoch start-offset``.
-Kafka makes the files with 0 bytes, which means the same as no entry.
+| file                                                         | line                          |
+|--------------------------------------------------------------|-------------------------------|
+| ``recovery-point-``, ``log-start-``, ``replication-`` (the   | ``topic partition offset``    |
+| high watermarks) and ``cleaner-offset-checkpoint``           |                               |
+| ``leader-epoch-checkpoint`` of a partition                   | ``epoch start-offset``        |
+| ``ruslo-txnindex-checkpoint`` of a partition                 | ``base-offset size checksum`` |
 
-``ruslo-txnindex-checkpoint`` is Ruslo's own, in partitions with aborted transactions; Kafka ignores it. Its
-lines ``base-offset size checksum`` say what the ``.txnindex`` of each segment held. It only serves to find
-damage: an index that differs is rebuilt from the segment, one that it does not name is taken as it is.
+Only the last one is Ruslo's own; Kafka ignores it. It has the checksum of each segment's transaction index,
+to detect damage: an index that differs is rebuilt from the segment, an index without an entry is trusted.
 """
 
 from __future__ import annotations
@@ -39,12 +41,12 @@ def _lines(data: bytes, path: str) -> list[str]:
         expected = int(count)
     except ValueError:
         raise CorruptLogError(
-            f"{path} is not a checkpoint: it must begin with a version and a count"
+            f"{path} is not a checkpoint: it does not start with a version and a count"
         ) from None
     if version != _VERSION:
-        raise CorruptLogError(f"{path} has version {version!r}, only {_VERSION} is known")
+        raise CorruptLogError(f"{path} has version {version!r}, only {_VERSION} is supported")
     if expected != len(entries):
-        raise CorruptLogError(f"{path} announces {expected} entries and has {len(entries)}")
+        raise CorruptLogError(f"{path} says that it has {expected} entries, but has {len(entries)}")
     return entries
 
 
@@ -84,14 +86,14 @@ def format_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
 
 
 class TxnIndexChecksum(NamedTuple):
-    """What is known of the bytes of a ``.txnindex``."""
+    """Size and CRC-32C of a ``.txnindex`` file."""
 
     size: int
     checksum: int
 
 
 def parse_txn_index_checksums(data: bytes, path: str) -> dict[int, TxnIndexChecksum]:
-    """By the base offsets of the segments."""
+    """Checksums by the base offsets of the segments."""
     found: dict[int, TxnIndexChecksum] = {}
     for line in _lines(data, path):
         try:
@@ -107,7 +109,7 @@ def format_txn_index_checksums(indexes: Mapping[int, TxnIndexChecksum]) -> bytes
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int] | None:
-    """The offsets of a checkpoint file; None if there is none."""
+    """The offsets in a checkpoint file; None if the file does not exist."""
     return parse_offsets(disk.read_file(path), path) if disk.status(path) is not None else None
 
 
@@ -128,18 +130,18 @@ class CheckpointedState:
 
 @dataclass(slots=True)
 class CheckpointFile:
-    """A checkpoint that is written again and again, from the event loop or a thread."""
+    """A checkpoint that is written repeatedly, on the event loop or in a thread."""
 
     disk: Disk
     path: str
     _latest: bytes | None = None
     _prepared: int = 0
     _written: int = 0
-    """Which of the prepared writes the file holds."""
+    """Number of the prepared write that the file has."""
     _lock: Lock = field(default_factory=Lock)
 
     def prepare(self, offsets: Mapping[TopicPartition, int]) -> CheckpointWrite | None:
-        """Fix what is to be written; None if that is what the file says already."""
+        """Format the offsets for a write; None if the file has them already."""
         data = format_offsets(offsets)
         if data == self._latest and not self.is_behind:
             return None
@@ -149,11 +151,11 @@ class CheckpointFile:
 
     @property
     def is_behind(self) -> bool:
-        """Whether something that was prepared has not been written yet."""
+        """Whether a prepared write has not run yet."""
         return self._written < self._prepared
 
     def write(self, prepared: CheckpointWrite) -> None:
-        # A write that waited in a thread must not undo a newer one.
+        # A write that waited for a thread must not overwrite a newer one.
         with self._lock:
             if not self.holds(prepared):
                 self.disk.replace_file(self.path, prepared.data)
@@ -174,5 +176,5 @@ class CheckpointWrite:
 
     @property
     def done(self) -> bool:
-        """This one, or a newer one, is on disk."""
+        """Whether this write, or a newer one, is on disk."""
         return self.file.holds(self)

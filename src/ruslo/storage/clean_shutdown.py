@@ -1,7 +1,7 @@
-"""``.kafka_cleanshutdown``: the mark that a log directory was closed in order, with the broker's last epoch.
+"""``.kafka_cleanshutdown``: the file that a clean shutdown leaves in a log directory, with the broker epoch.
 
-It is taken away before anything is loaded, so that a crash during the next run finds none. The epoch tells
-the controller at registration that nothing was lost (KIP-966).
+It is removed before logs are loaded, so a crash of the next run leaves none. With the epoch the broker proves
+to the controller at registration that it lost nothing (KIP-966).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def write_clean_shutdown_file(disk: Disk, broker_epoch: int) -> None:
 
 
 def remove_clean_shutdown_file(disk: Disk) -> int | None:
-    """Remove the mark; the broker epoch in it (-1 if unreadable), or None if there was no mark."""
+    """Remove the file and return its broker epoch (-1 if unreadable); None if the file does not exist."""
     path = f"{disk.directory}/{CLEAN_SHUTDOWN}"
     if disk.status(path) is None:
         return None
@@ -30,5 +30,5 @@ def remove_clean_shutdown_file(disk: Disk) -> int | None:
     try:
         return int(json.loads(data)["brokerEpoch"])
     except (ValueError, KeyError, TypeError):
-        # Kafka before 3.7 left an empty file: clean, but of no known epoch.
+        # Kafka before 3.7 writes an empty file: a clean shutdown without an epoch.
         return UNKNOWN_BROKER_EPOCH

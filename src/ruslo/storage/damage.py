@@ -1,8 +1,8 @@
-"""Ranges of a log that hold no sound batches although they should: damage to the bytes on disk.
+"""Damaged ranges of a log: offsets below the recovery point whose bytes on disk are not sound batches.
 
-Recovery truncates what an unclean stop left at the end of a log. Damage below the recovery point is another
-matter: the records were durable, other replicas may have them, and offsets behind the damage are still good.
-Such a range stays where it is, and reads of it are answered with CORRUPT_MESSAGE.
+Recovery truncates what an unclean shutdown left at the end of a log. Damage below the recovery point stays
+in the log instead: the records were durable, other replicas may have them, and later records are readable.
+Reads of a damaged range fail with CORRUPT_MESSAGE.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ruslo.model.errors import ErrorCode, KafkaError
 class Damage(NamedTuple):
     first_offset: int
     end_offset: int
-    """The first offset behind the range."""
+    """The first offset after the range."""
     segment_base: int
     problem: str
 
@@ -25,11 +25,11 @@ class Damage(NamedTuple):
 
 
 class DamagedRange(KafkaError):
-    """A walk over batch headers reached bytes that are not a batch of this place."""
+    """A walk over batch headers reached bytes that are not a batch with the expected offsets."""
 
     def __init__(self, position: int, first_offset: int, problem: str) -> None:
         super().__init__(
-            ErrorCode.CORRUPT_MESSAGE, f"the log is damaged from offset {first_offset} on: {problem}"
+            ErrorCode.CORRUPT_MESSAGE, f"the log is damaged from offset {first_offset}: {problem}"
         )
         self.position = position
         self.first_offset = first_offset
@@ -37,7 +37,7 @@ class DamagedRange(KafkaError):
 
 
 class DamageList:
-    """The damaged ranges of one log, by offset; they do not overlap. False in a sound log."""
+    """The damaged ranges of one log, by offset; they do not overlap. An empty list is false."""
 
     __slots__ = ("_ranges",)
 
@@ -56,7 +56,7 @@ class DamageList:
         return list(self._ranges)
 
     def add(self, damage: Damage) -> None:
-        """Note a range. Ranges that it overlaps become one with it."""
+        """Add a range and merge it with those that it overlaps."""
         first, end = damage.first_offset, damage.end_offset
         for known in self._overlapping(first, end):
             first, end = min(first, known.first_offset), max(end, known.end_offset)
@@ -67,11 +67,11 @@ class DamageList:
         return [each for each in self._ranges if each.first_offset < end and first < each.end_offset]
 
     def forget_segment(self, base_offset: int) -> None:
-        """The segment was repaired, or is about to be checked again."""
+        """Drop the ranges of a segment that was repaired or checked again."""
         self._ranges = [each for each in self._ranges if each.segment_base != base_offset]
 
     def keep_between(self, start_offset: int, end_offset: int) -> None:
-        """Forget the ranges that retention or a truncation took away."""
+        """Drop the ranges outside the log, after retention or truncation."""
         self._ranges = [
             each._replace(end_offset=min(each.end_offset, end_offset))
             for each in self._ranges
@@ -79,7 +79,7 @@ class DamageList:
         ]
 
     def bound(self, offset: int, upper_bound: int) -> int:
-        """Where a read from ``offset`` must end at the latest; raises KafkaError if it begins in a range."""
+        """The upper bound of a read, before the next damaged range; raises KafkaError if it starts in one."""
         at = bisect_right(self._ranges, offset, key=lambda each: each.first_offset)
         if at and offset < self._ranges[at - 1].end_offset:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the log is damaged: {self._ranges[at - 1]}")

@@ -1,4 +1,4 @@
-"""``.lock``: one process, Ruslo or Kafka, per log directory."""
+"""``.lock``: only one process, Ruslo or Kafka, may use a log directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class DirLock:
     __slots__ = ("_disk", "_file", "_path")
 
     def __init__(self, disk: Disk) -> None:
-        """Take the lock; raises StorageError if somebody holds it."""
+        """Acquire the lock; raises StorageError if another node holds it."""
         self._disk = disk
         self._path = f"{disk.directory}/{LOCK}"
         file = disk.open(self._path, create=True)
@@ -24,7 +24,7 @@ class DirLock:
         self._file: DiskFile | None = file
 
     def release(self, *, remove: bool) -> None:
-        """Give the directory free; a clean stop removes the file as well."""
+        """Release the lock; a clean shutdown also removes the file."""
         if self._file is not None:
             if remove:
                 self._disk.unlink(self._path)

@@ -1,37 +1,29 @@
-"""The port to the file system: nothing in Ruslo opens a data file except through a ``Disk``.
+"""The port to the file system: Ruslo opens data files only through a ``Disk``.
 
-A ``Disk`` belongs to one log directory, and every failure is a ``DiskError`` that names it, so that whoever
-catches the error knows which directory must go offline.
+A ``Disk`` belongs to one log directory. Every failure is a ``DiskError`` that names this directory, which
+must go offline.
 
-In the contract, and so in every twin of ``LocalDisk``:
+The contract, for ``LocalDisk`` and every test double:
 
-* a file grows at its end only, is read at any position, and may be cut; writes and cuts take effect at once
-for
-  every reader, in order;
-* nothing survives a loss of power before ``sync`` (file content) and ``sync_directory`` (names) have
-returned;
-  after a failed sync nothing is known about the unsynced bytes, so it is never tried again;
-* ``replace_file`` is all or nothing, and durable when it returns;
-* an open file stays readable after its name is gone, and is closed when the last reference to it goes.
+* A file is appended to, read at any position, and truncated. Changes are visible to all readers at once and
+  in order.
+* Only ``sync`` (content) and ``sync_directory`` (names) make changes durable. After a failed sync the state
+  of unsynced bytes is unknown, so a sync is never retried.
+* ``replace_file`` is atomic, and durable when it returns.
+* An open file stays readable after it was deleted, and is closed with the last reference to it.
 
-Not in the contract: ``mmap``, seeking, writing in the middle, hard links, permissions, file times other
-than the last modification, the order of ``list_names``.
+Not in the contract: ``mmap``, seeking, writing in the middle, hard links, permissions, file times other than
+the last modification, the order of ``list_names``.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
-import os
-import shutil
 from collections.abc import Callable
-from typing import NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias
 
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import StorageError
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
@@ -40,8 +32,8 @@ _NO_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 class DiskError(StorageError):
     """An operation on a file failed.
 
-    ``fatal``: the directory must go offline. Not so if the process lacks descriptors or memory, and cleared
-    by a log that found the disk full but could put itself back into its last good state.
+    ``fatal``: the log directory must go offline. It is False if the process lacks descriptors or memory, and
+    a log clears it if it could undo a change on a full disk.
     """
 
     def __init__(self, directory: str, path: str, action: str, cause: OSError) -> None:
@@ -66,7 +58,7 @@ class FileStatus(NamedTuple):
 
 
 class FileSlice(NamedTuple):
-    """A byte range of a file; holding it keeps the file open, even after the file was deleted."""
+    """A byte range of a file, which stays open as long as the slice exists."""
 
     file: DiskFile
     position: int
@@ -81,11 +73,11 @@ class DiskFile(Protocol):
     def path(self) -> str: ...
 
     def fileno(self) -> int:
-        """The descriptor, for sendfile; a twin without one raises OSError."""
+        """The descriptor, for sendfile; a test double without one raises OSError."""
         ...
 
     def append(self, data: ReadBuffer) -> None:
-        """Write all of ``data`` at the end. On failure a part of it may be there: the caller cuts it off."""
+        """Write all of ``data`` at the end. A failed write may leave a part, which the caller truncates."""
         ...
 
     def pread(self, size: int, position: int) -> bytes:
@@ -99,9 +91,9 @@ class DiskFile(Protocol):
     def sync(self) -> None: ...
 
     def lock(self) -> str | None:
-        """Keep everybody else from locking it until it is closed, or the process ends.
+        """Lock the file until it is closed or the process ends.
 
-        None, or who has it already: somebody in this process counts too.
+        Returns None, or the current holder of the lock, which may be in this process.
         """
         ...
 
@@ -117,17 +109,17 @@ class Disk(Protocol):
     def read_file(self, path: str) -> bytes: ...
 
     def write_file(self, path: str, data: ReadBuffer) -> None:
-        """Create or overwrite, not synced: for files that can be made again from others."""
+        """Create or overwrite a file without syncing it: for files that can be rebuilt."""
         ...
 
     def replace_file(self, path: str, data: ReadBuffer) -> None:
-        """Replace the whole file in one durable step (``.tmp``, sync, rename, sync of the directory)."""
+        """Replace the whole file atomically and durably (``.tmp``, sync, rename, sync of the directory)."""
         ...
 
     def rename(self, source: str, target: str) -> None: ...
 
     def unlink(self, path: str) -> bool:
-        """Remove a file; False if there was none."""
+        """Delete a file; False if it does not exist."""
         ...
 
     def remove_tree(self, path: str) -> None: ...
@@ -139,11 +131,11 @@ class Disk(Protocol):
     def list_directories(self, path: str) -> list[str]: ...
 
     def status(self, path: str) -> FileStatus | None:
-        """Size and last modification; None if there is no such file."""
+        """Size and last modification; None if the file does not exist."""
         ...
 
     def set_modified(self, path: str, modified_ms: int) -> None:
-        """Set the last modification, which tells the age of records without timestamps."""
+        """Set the last modification, which is the age of records without timestamps."""
         ...
 
     def sync_file(self, path: str) -> None: ...
@@ -151,255 +143,9 @@ class Disk(Protocol):
     def sync_directory(self, path: str) -> None: ...
 
     def sync_everything(self) -> None:
-        """Sync all files and directories below the log directory at once."""
+        """Sync all files and directories of the log directory at once."""
         ...
 
 
 DiskOpener: TypeAlias = Callable[[str], Disk]
-"""Gives the disk of a log directory."""
-
-
-_locked_here: set[str] = set()
-"""What this process has locked: POSIX locks do not exclude within a process."""
-
-
-class LocalFile:
-    """A file of the operating system."""
-
-    __slots__ = ("__weakref__", "_directory", "_fd", "_lock_key", "_path")
-
-    def __init__(self, directory: str, path: str, fd: int) -> None:
-        self._directory = directory
-        self._path = path
-        self._fd = fd
-        self._lock_key: str | None = None
-
-    @property
-    def path(self) -> str:
-        return self._path
-
-    def fileno(self) -> int:
-        return self._fd
-
-    def append(self, data: ReadBuffer) -> None:
-        try:
-            written = os.write(self._fd, data)
-            if written != len(data):
-                self._append_rest(memoryview(data)[written:])
-        except OSError as cause:
-            raise DiskError(self._directory, self._path, "write to", cause) from cause
-
-    def _append_rest(self, rest: memoryview) -> None:
-        while rest:
-            rest = rest[os.write(self._fd, rest) :]
-
-    def pread(self, size: int, position: int) -> bytes:
-        try:
-            data = os.pread(self._fd, size, position)
-            if len(data) == size or not data:
-                return data
-            # A single read returns at most 2 GiB, and may be short in the middle of a file.
-            pieces = [data]
-            done = len(data)
-            while done < size:
-                data = os.pread(self._fd, size - done, position + done)
-                if not data:
-                    break
-                pieces.append(data)
-                done += len(data)
-            return b"".join(pieces)
-        except OSError as cause:
-            raise DiskError(self._directory, self._path, "read", cause) from cause
-
-    def size(self) -> int:
-        try:
-            return os.fstat(self._fd).st_size
-        except OSError as cause:
-            raise DiskError(self._directory, self._path, "read the size of", cause) from cause
-
-    def truncate(self, size: int) -> None:
-        try:
-            os.ftruncate(self._fd, size)
-        except OSError as cause:
-            raise DiskError(self._directory, self._path, "truncate", cause) from cause
-
-    def sync(self) -> None:
-        try:
-            os.fdatasync(self._fd)
-        except OSError as cause:
-            raise DiskError(self._directory, self._path, "sync", cause) from cause
-
-    def lock(self) -> str | None:
-        key = os.path.realpath(self._path)
-        if key in _locked_here:
-            return f"another node in this process (pid {os.getpid()})"
-        try:
-            # The lock that Java takes; ``flock`` would not see it.
-            fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):
-            return f"another process, a Ruslo or Kafka node that is still running, holds {self._path}"
-        except OSError as cause:
-            raise DiskError(self._directory, self._path, "lock", cause) from cause
-        _locked_here.add(key)
-        self._lock_key = key
-        return None
-
-    def close(self) -> None:
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-        if self._lock_key is not None:
-            _locked_here.discard(self._lock_key)
-            self._lock_key = None
-
-    def __del__(self) -> None:
-        # A reader may hold a slice of a file that its log dropped long ago, so the last reference closes.
-        # Set to -1 by close(); absent only if the constructor never ran.
-        if getattr(self, "_fd", -1) >= 0:
-            os.close(self._fd)
-
-
-class LocalDisk:
-    """The real file system below one log directory."""
-
-    __slots__ = ("_directory",)
-
-    def __init__(self, directory: str) -> None:
-        self._directory = directory
-
-    @property
-    def directory(self) -> str:
-        return self._directory
-
-    def _attempt(self, action: str, path: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return call(*args, **kwargs)
-        except OSError as cause:
-            raise DiskError(self._directory, path, action, cause) from cause
-
-    def open(self, path: str, *, create: bool = False) -> LocalFile:
-        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if create else 0)
-        try:
-            return LocalFile(self._directory, path, os.open(path, flags, 0o644))
-        except OSError as cause:
-            raise DiskError(self._directory, path, "open", cause) from cause
-
-    def read_file(self, path: str) -> bytes:
-        # A descriptor of its own rather than a file object: three system calls, and there are thousands of
-        # files.
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                data = os.read(fd, 4096)
-                if len(data) < 4096:
-                    return data
-                pieces = [data]
-                while data := os.read(fd, 1 << 20):
-                    pieces.append(data)
-                return b"".join(pieces)
-            finally:
-                os.close(fd)
-        except OSError as cause:
-            raise DiskError(self._directory, path, "read", cause) from cause
-
-    def write_file(self, path: str, data: ReadBuffer) -> None:
-        self._write(path, data, sync=False)
-
-    def _write(self, path: str, data: ReadBuffer, *, sync: bool) -> None:
-        try:
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-            try:
-                rest = memoryview(data)
-                while rest:
-                    rest = rest[os.write(fd, rest) :]
-                if sync:
-                    os.fsync(fd)
-            finally:
-                os.close(fd)
-        except OSError as cause:
-            raise DiskError(self._directory, path, "write", cause) from cause
-
-    def replace_file(self, path: str, data: ReadBuffer) -> None:
-        temporary = path + ".tmp"
-        self._write(temporary, data, sync=True)
-        self.rename(temporary, path)
-        self.sync_directory(os.path.dirname(path))
-
-    def rename(self, source: str, target: str) -> None:
-        self._attempt("rename", source, os.replace, source, target)
-
-    def unlink(self, path: str) -> bool:
-        try:
-            os.unlink(path)
-        except FileNotFoundError:
-            return False
-        except OSError as cause:
-            raise DiskError(self._directory, path, "delete", cause) from cause
-        return True
-
-    def remove_tree(self, path: str) -> None:
-        try:
-            shutil.rmtree(path)
-        except FileNotFoundError:
-            return
-        except OSError as cause:
-            raise DiskError(self._directory, path, "delete", cause) from cause
-
-    def make_directory(self, path: str) -> None:
-        self._attempt("create the directory", path, os.mkdir, path, 0o755)
-
-    def list_names(self, path: str) -> list[str]:
-        return self._attempt("list", path, os.listdir, path)
-
-    def list_directories(self, path: str) -> list[str]:
-        try:
-            with os.scandir(path) as entries:
-                return [entry.name for entry in entries if entry.is_dir(follow_symlinks=True)]
-        except OSError as cause:
-            raise DiskError(self._directory, path, "list", cause) from cause
-
-    def status(self, path: str) -> FileStatus | None:
-        try:
-            found = os.stat(path)
-        except FileNotFoundError:
-            return None
-        except OSError as cause:
-            raise DiskError(self._directory, path, "look up", cause) from cause
-        return FileStatus(found.st_size, found.st_mtime_ns // 1_000_000)
-
-    def set_modified(self, path: str, modified_ms: int) -> None:
-        ns = modified_ms * 1_000_000
-        self._attempt("set the time of", path, os.utime, path, ns=(ns, ns))
-
-    def sync_file(self, path: str) -> None:
-        self._sync(path, os.O_RDONLY)
-
-    def sync_directory(self, path: str) -> None:
-        self._sync(path, os.O_RDONLY | os.O_DIRECTORY)
-
-    def sync_everything(self) -> None:
-        # One commit of the file system's journal in place of thousands; reports errors since Linux 5.8.
-        # Imported here because only a bulk flush needs it.
-        import ctypes
-
-        libc = ctypes.CDLL(None, use_errno=True)
-        fd = self._attempt("open", self._directory, os.open, self._directory, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            if not hasattr(libc, "syncfs"):
-                os.sync()
-            elif libc.syncfs(fd) != 0:
-                number = ctypes.get_errno()
-                cause = OSError(number, os.strerror(number))
-                raise DiskError(self._directory, self._directory, "sync", cause)
-        finally:
-            os.close(fd)
-
-    def _sync(self, path: str, flags: int) -> None:
-        try:
-            fd = os.open(path, flags | os.O_CLOEXEC)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-        except OSError as cause:
-            raise DiskError(self._directory, path, "sync", cause) from cause
+"""Returns the disk of a log directory."""

@@ -1,8 +1,8 @@
-"""What is in a file of a log directory, as rows of plain values: the library behind ``ruslo log dump``.
+"""The content of a file in a log directory, as rows of plain values: ``ruslo log dump``.
 
-The kind of a file is told from its name; ``.deleted``, ``.cleaned`` and ``.swap`` behind it do not matter.
-Files of a running broker may be dumped too: nothing is written, and what is not a whole batch at the end
-shows as a ``rest`` row.
+The file name tells the kind of a file, whatever suffix follows (``.deleted``, ``.cleaned``, ``.swap``). Files
+of a running broker can be dumped too: nothing is written, and bytes after the last whole batch become a
+``rest`` row.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from ruslo.records.reader import read_records
 from ruslo.storage import txn_index
 from ruslo.storage.batch_scan import SCAN_BYTES, scan_headers
 from ruslo.storage.checkpoints import LEADER_EPOCHS, parse_epochs, parse_offsets
-from ruslo.storage.disk import Disk, LocalDisk
+from ruslo.storage.disk import Disk
 from ruslo.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from ruslo.storage.leftovers import CLEANED_SUFFIX, SWAP_SUFFIX
+from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.partition_files import PARTITION_METADATA, offset_of, parse_partition_metadata
 from ruslo.storage.producer_entry import SEQUENCE_MASK
 from ruslo.storage.producer_snapshot import SNAPSHOT_SUFFIX, decode_snapshot
@@ -37,14 +38,14 @@ from ruslo.storage.segment import (
 )
 
 Row: TypeAlias = dict[str, object]
-"""``row["row"]`` says what it is: batch, record, index, timeindex, txnindex, producer, offset, epoch, …"""
+"""``row["row"]`` is its kind: batch, record, index, timeindex, txnindex, producer, offset, epoch, …"""
 
 METADATA_SNAPSHOT_SUFFIX = ".checkpoint"
 OFFSET_CHECKPOINT_SUFFIX = "-offset-checkpoint"
 
 
 def dump_file(path: str, *, records: bool = False) -> Iterator[Row]:
-    """The rows of one file; with ``records`` each batch is followed by its records."""
+    """The rows of one file; with ``records`` every batch row is followed by rows for its records."""
     disk = LocalDisk(os.path.dirname(path) or ".")
     name = os.path.basename(path)
     for suffix in (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX):
@@ -68,7 +69,7 @@ def dump_file(path: str, *, records: bool = False) -> Iterator[Row]:
         topic_id = parse_partition_metadata(disk.read_file(path), path)
         return iter([{"row": "partition", "topic_id": uuid_to_text(topic_id)}])
     raise StorageError(
-        f"{path} is no file of a log that can be dumped: give a .log, .index, .timeindex, .txnindex, "
+        f"{path} cannot be dumped: its name tells no known kind. Name a .log, .index, .timeindex, .txnindex, "
         f".snapshot, .checkpoint, *{OFFSET_CHECKPOINT_SUFFIX}, {LEADER_EPOCHS} or {PARTITION_METADATA} file"
     )
 

@@ -1,9 +1,11 @@
-"""Walking over the headers of a segment that was written before this start, and may have been damaged since.
+"""Walks over the headers of a segment that an earlier run wrote and that may have been damaged since.
 
-The base offset of a batch is not covered by its checksum, so a walk relies on order: offsets rise, do not
-overlap, and stay between the base of the segment and that of the next. Of two batches that overlap, the first
-is taken for the damaged one if its checksum is wrong or if it does not continue the batch before it. The last
-offset is covered by the checksum, which is looked at where a gap follows.
+The checksum of a batch does not cover its base offset, so a walk relies on the order of batches:
+
+* Offsets ascend, do not overlap, and are between the base offsets of this segment and the next.
+* If two batches overlap, the first is the damaged one if its checksum is wrong or if it does not continue the
+  batch before it.
+* The checksum covers the last offset delta, so it is verified where a gap follows.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ _MAX_RANGES = 16
 
 
 class CheckedRanges:
-    """Byte ranges of a segment whose headers were walked since the start: reads need not walk them again."""
+    """Byte ranges of a segment whose headers this process has walked. Reads do not walk them again."""
 
     __slots__ = ("_ranges",)
 
@@ -53,10 +55,10 @@ class CheckedRanges:
 def walk_headers(
     file: DiskFile, position: int, end: int, expected: int | None, limit: int
 ) -> Iterator[tuple[int, HeaderFields]]:
-    """Position and header of each batch in [position, end); offsets go from ``expected`` to below ``limit``.
+    """Position and header of each batch in [position, end); offsets are from ``expected`` to below ``limit``.
 
-    A header is yielded once the header behind it does not contradict it. ``expected`` is None if the offset
-    of the first batch is not known. Raises DamagedRange at the first bytes that cannot be a batch.
+    A header is yielded after the next one did not contradict it. ``expected`` is None if the first offset is
+    unknown. Raises DamagedRange at the first bytes that cannot be a batch.
     """
     previous: tuple[int, HeaderFields] | None = None
     continues = True
@@ -70,7 +72,7 @@ def walk_headers(
             break
         if previous is not None:
             if header[BASE_OFFSET] > expected and not _is_sound(file, *previous):
-                raise _no_batch_at(file, previous[0], before)
+                raise _damaged_at(file, previous[0], before)
             before = expected
             yield previous
         continues = header[BASE_OFFSET] == expected
@@ -78,13 +80,13 @@ def walk_headers(
     is_whole = position == end and (expected is None or expected == limit)
     if previous is not None:
         if not is_whole and not ((continues or position == end) and _is_sound(file, *previous)):
-            raise _no_batch_at(file, previous[0], before)
+            raise _damaged_at(file, previous[0], before)
         yield previous
     if position < end:
-        raise _no_batch_at(file, position, expected if expected is not None else -1)
+        raise _damaged_at(file, position, expected if expected is not None else -1)
 
 
-def _no_batch_at(file: DiskFile, position: int, first_offset: int) -> DamagedRange:
+def _damaged_at(file: DiskFile, position: int, first_offset: int) -> DamagedRange:
     return DamagedRange(position, first_offset, f"{file.path} has no sound batch at byte {position}")
 
 

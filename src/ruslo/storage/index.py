@@ -1,12 +1,13 @@
-"""The offset and the time index of a segment.
+"""The offset index and the time index of a segment.
 
-``.index`` holds 8 bytes an entry: the last offset of a batch, relative to the segment's base, and the
-position at which that batch begins. ``.timeindex`` holds 12: the largest timestamp so far and the relative
-last offset of the batch that brought it; timestamps strictly rise.
+* Offset index (``.index``), 8 bytes per entry: the last offset of a batch, relative to the base offset of the
+  segment, and the position of that batch.
+* Time index (``.timeindex``), 12 bytes per entry: the largest timestamp so far, and the relative last offset
+  of the batch that has it. Timestamps strictly ascend.
 
-The active segment's indexes live in memory as arrays and are written when the segment is closed: a crash in
-between costs nothing, because recovery makes the indexes of the last segment anew in any case. Those of
-closed segments stay on disk and are searched there.
+The indexes of the active segment are arrays in memory and are written when it is rolled. A crash before that
+costs nothing, because recovery rebuilds the indexes of the last segment anyway. The indexes of sealed
+segments are searched on disk.
 """
 
 from __future__ import annotations
@@ -46,8 +47,7 @@ class OffsetIndex:
         words = _words(data, OFFSET_ENTRY.size)
         index.offsets = words[0::2]
         index.positions = words[1::2]
-        # The first batch never has an entry, so position 0 is the zero padding of a file that was not
-        # trimmed.
+        # The first batch never has an entry, so position 0 is the zero padding of a preallocated file.
         while index.positions and not index.positions[-1]:
             index.offsets.pop()
             index.positions.pop()
@@ -74,12 +74,12 @@ class OffsetIndex:
         return bisect_left(self.positions if field else self.offsets, target)
 
     def floor_position(self, relative_offset: int) -> int:
-        """Where to begin looking for an offset: the batch of the greatest entry ≤ it, else 0."""
+        """The position to search an offset from: that of the largest entry ≤ the offset, else 0."""
         at = bisect_right(self.offsets, relative_offset)
         return self.positions[at - 1] if at else 0
 
     def truncate_to(self, relative_offset: int) -> None:
-        """Drop the entries at or past an offset."""
+        """Remove the entries at or past an offset."""
         at = bisect_left(self.offsets, relative_offset)
         del self.offsets[at:]
         del self.positions[at:]
@@ -99,7 +99,7 @@ class TimeIndex:
         index = cls()
         words = _words(data, TIME_ENTRY.size)
         halves = array("I", bytes(8 * (len(words) // 3)))
-        # A 64-bit number is two words, and in which order depends on the machine.
+        # A 64-bit number is two words, whose order depends on the machine.
         halves[0::2] = words[1::3] if _LITTLE_ENDIAN else words[0::3]
         halves[1::2] = words[0::3] if _LITTLE_ENDIAN else words[1::3]
         index.timestamps = array("q", halves.tobytes())
@@ -127,9 +127,9 @@ class TimeIndex:
             self.offsets.append(relative_offset)
 
     def floor_offset(self, timestamp: int) -> int:
-        """The relative offset of the last entry whose timestamp is < the wanted one, else 0.
+        """The relative offset of the last entry whose timestamp is < ``timestamp``, else 0.
 
-        Everything up to that entry is older than ``timestamp``, so the search for it may begin there.
+        All records up to that entry are older, so a search may start there.
         """
         at = bisect_left(self.timestamps, timestamp)
         return self.offsets[at - 1] if at else 0
@@ -158,7 +158,7 @@ def _big_endian(words: array[int]) -> bytes:
 
 
 class IndexFile:
-    """An index on disk, searched without being loaded: halve by single entries, then read one block."""
+    """An index on disk, searched without loading it: by single entries, then with one block read."""
 
     __slots__ = ("_count", "_entry", "_file")
 
@@ -178,7 +178,7 @@ class IndexFile:
         return self.entry(self._count - 1) if self._count else None
 
     def count_below(self, target: int, field: int) -> int:
-        """How many entries have ``entry[field]`` < ``target``; both fields rise through the file."""
+        """How many entries have ``entry[field]`` < ``target``; both fields ascend."""
         low, high = 0, self._count
         per_block = _BLOCK_BYTES // self._entry.size
         while high - low > per_block:

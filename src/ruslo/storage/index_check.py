@@ -1,9 +1,11 @@
-"""Whether the indexes beside a closed segment can belong to it: looked at when a log is opened.
+"""Checks whether index files belong to their segment.
 
-It is enough to look at their sizes and last entries: entries rise, so that an index of another file, of a
-newer state of this one, or one whose content never reached the disk gives itself away there. What is damaged
-in the middle costs a longer search, because look-ups check what they find. A transaction index is read whole:
-nobody would notice at a look-up what it lacks.
+``find_fault`` runs when a log is opened. It checks the sizes and last entries of the offset and time index:
+entries ascend, so the last one reveals an index of another file, of a later state of this file, or one whose
+content never reached the disk. Damage in the middle only makes searches longer, because they verify what they
+find. The transaction index is read as a whole, because a search cannot detect a missing entry.
+
+``OffsetIndexCheck`` and ``TimeIndexCheck`` compare every entry with the batches of the segment.
 """
 
 from __future__ import annotations
@@ -21,14 +23,14 @@ _ANY_OFFSET = -(1 << 63)
 
 
 def find_fault(
-    segment: Segment, next_base: int | None, abort_index: TxnIndexChecksum | None = None
+    segment: Segment, next_base: int | None, txn_index_checksum: TxnIndexChecksum | None = None
 ) -> str | None:
-    """What is wrong with the indexes of a segment that is not empty, in words; None: nothing.
+    """What is wrong with the indexes of a segment that is not empty; None if nothing is.
 
-    ``next_base``: of the segment after it. ``abort_index``: what the transaction index held, if it is known.
+    ``next_base`` is the base offset of the next segment, ``txn_index_checksum`` the checkpointed checksum.
     """
-    if abort_index is not None and not segment.txn_index.extends(abort_index):
-        return f"{segment.path_of(TXN_INDEX_SUFFIX)} is not what was written"
+    if txn_index_checksum is not None and not segment.txn_index.extends(txn_index_checksum):
+        return f"{segment.path_of(TXN_INDEX_SUFFIX)} does not match its checksum"
     last = MAX_RELATIVE_OFFSET if next_base is None else next_base - 1 - segment.base_offset
     for kind, check in (
         (INDEX_SUFFIX, _offset_index_fault),
@@ -49,7 +51,7 @@ def _offset_index_fault(segment: Segment, last_offset: int) -> str | None:
     if status.size % OFFSET_ENTRY.size:
         return f"has {status.size} bytes, not a multiple of {OFFSET_ENTRY.size}"
     if not status.size:
-        # A small segment needs no entry.
+        # The index of a small segment is empty.
         return None
     found = IndexFile(segment.disk.open(path), OFFSET_ENTRY).last()
     assert found is not None
@@ -57,8 +59,8 @@ def _offset_index_fault(segment: Segment, last_offset: int) -> str | None:
     if not position:
         return "ends in zeros"
     if position >= segment.size:
-        return f"knows position {position}, the segment has {segment.size} bytes"
-    return f"knows an offset {offset - last_offset} past the segment's last" if offset > last_offset else None
+        return f"has an entry for position {position}, the segment has {segment.size} bytes"
+    return f"has an entry {offset - last_offset} past the last offset" if offset > last_offset else None
 
 
 def _time_index_fault(segment: Segment, last_offset: int) -> str | None:
@@ -69,14 +71,14 @@ def _time_index_fault(segment: Segment, last_offset: int) -> str | None:
     if status.size % TIME_ENTRY.size:
         return f"has {status.size} bytes, not a multiple of {TIME_ENTRY.size}"
     if not status.size:
-        # Records without timestamps have none.
+        # Records without timestamps have no entries.
         return None
     index = IndexFile(segment.disk.open(path), TIME_ENTRY)
     timestamp, offset = index.entry(len(index) - 1)
     if len(index) > 1 and timestamp <= index.entry(len(index) - 2)[0]:
-        return "does not rise at its end"
+        return "has a last timestamp that is not the largest"
     if timestamp < 0 or offset > last_offset:
-        return f"ends in timestamp {timestamp}, {offset} offsets behind the segment's base"
+        return f"ends with timestamp {timestamp} at relative offset {offset}"
     return None
 
 
@@ -90,10 +92,64 @@ def _txn_index_fault(segment: Segment, last_offset: int) -> str | None:
 def _entries_fault(aborts: Iterable[AbortedTransaction], base: int, last_offset: int) -> str | None:
     previous = base - 1
     for each in aborts:
-        # A marker stands behind the records it aborts.
+        # A marker follows the records that it aborts.
         if each.producer_id < 0 or each.first_offset < 0 or each.first_offset >= each.last_offset:
-            return f"has an entry that is no transaction: {each}"
+            return f"has an entry that is not a transaction: {each}"
         if not previous < each.last_offset <= base + last_offset:
-            return f"knows a marker at offset {each.last_offset}, which is not in its place in the segment"
+            return (
+                f"has an entry for a marker at offset {each.last_offset}, out of order or out of the segment"
+            )
         previous = each.last_offset
     return None
+
+
+class OffsetIndexCheck:
+    """Compares the entries of an offset index with the batches of its segment, in order."""
+
+    def __init__(self, data: bytes) -> None:
+        self._entries = list(OFFSET_ENTRY.iter_unpack(data))
+        self._at = 0
+        self._problem: str | None = None
+
+    def check_batch(self, position: int, last_offset: int) -> None:
+        while self._at < len(self._entries) and self._problem is None:
+            offset, entry_position = self._entries[self._at]
+            if entry_position > position:
+                return
+            self._at += 1
+            if (offset, entry_position) != (last_offset, position):
+                self._problem = (
+                    f"entry {self._at - 1} has relative offset {offset} at position {entry_position}"
+                )
+
+    def problem(self) -> str | None:
+        if self._problem is None and self._at < len(self._entries):
+            return f"{len(self._entries) - self._at} entries point past the last batch"
+        return self._problem
+
+
+class TimeIndexCheck:
+    """Compares the entries of a time index with the batches of its segment, in order."""
+
+    def __init__(self, data: bytes) -> None:
+        self._entries = list(TIME_ENTRY.iter_unpack(data))
+        self._at = 0
+        self._largest = -1
+        self._problem: str | None = None
+
+    def check_batch(self, timestamp: int, last_offset: int) -> None:
+        self._largest = max(self._largest, timestamp)
+        while self._at < len(self._entries) and self._problem is None:
+            entry_timestamp, offset = self._entries[self._at]
+            if offset > last_offset:
+                return
+            self._at += 1
+            if offset != last_offset or entry_timestamp != self._largest or timestamp != self._largest:
+                self._problem = (
+                    f"entry {self._at - 1} has timestamp {entry_timestamp} at relative offset {offset}"
+                )
+
+    def problem(self) -> str | None:
+        if self._problem is None and self._at < len(self._entries):
+            return f"{len(self._entries) - self._at} entries point past the last batch"
+        return self._problem

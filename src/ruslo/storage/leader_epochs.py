@@ -1,7 +1,7 @@
-"""Which leader epoch began at which offset (KIP-101): the memory that lets replicas agree where they part.
+"""The leader epoch cache: the start offset of each leader epoch, to find where replicas diverge (KIP-101).
 
-Entries rise in both epoch and start offset. The file is written when the log is flushed or closed, not at
-each change: what is lost with the process is found again in the batches that recovery walks through.
+Epochs and start offsets both ascend. The leader epoch checkpoint is written when the log is flushed or
+closed, not with each change: recovery finds newer epochs in the batches that it reads.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ UNDEFINED_OFFSET = -1
 
 
 class EpochEnd(NamedTuple):
-    """The answer to "where does this epoch end": an epoch known here, and the first offset after it."""
+    """The end of a leader epoch: an epoch of this log, and the first offset after it."""
 
     epoch: int
     end_offset: int
@@ -30,25 +30,25 @@ class LeaderEpochCache:
         self._epochs: list[int] = []
         self._starts: list[int] = []
         self.latest = NO_EPOCH
-        """The newest epoch, -1 if there is none; read on every append."""
+        """The latest epoch, -1 in an empty cache; read by every append."""
         for epoch, start in entries:
             self.assign(epoch, start)
         self.dirty = False
-        """Whether the checkpoint file is behind."""
+        """Whether the checkpoint file is out of date."""
 
     def __len__(self) -> int:
         return len(self._epochs)
 
     @property
     def latest_start(self) -> int:
-        """The offset at which the newest epoch begins, 0 if there is none."""
+        """The start offset of the latest epoch, 0 in an empty cache."""
         return self._starts[-1] if self._starts else 0
 
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Note that ``epoch`` begins at ``start_offset``; entries it contradicts go."""
+        """Add an epoch that starts at ``start_offset`` and remove the entries that contradict it."""
         epochs, starts = self._epochs, self._starts
         if epochs and epochs[-1] == epoch and starts[-1] <= start_offset:
             return
@@ -64,12 +64,12 @@ class LeaderEpochCache:
         self.dirty = True
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch in which ``offset`` was written, -1 if it lies before the first entry."""
+        """The epoch in which ``offset`` was written, -1 if it is below the first entry."""
         at = bisect_right(self._starts, offset) - 1
         return self._epochs[at] if at >= 0 else NO_EPOCH
 
     def epoch_before(self, offset: int) -> int:
-        """The epoch of the last record below ``offset``; newer ones may have begun there without one yet."""
+        """The epoch of the last record below ``offset``; later epochs may start there without a record."""
         starts = self._starts
         at = len(starts) - 1
         while at >= 0 and starts[at] >= offset:
@@ -77,7 +77,7 @@ class LeaderEpochCache:
         return self._epochs[at] if at >= 0 else NO_EPOCH
 
     def end_of(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """OffsetsForLeaderEpoch: the greatest known epoch ≤ ``epoch`` and where it ends."""
+        """OffsetsForLeaderEpoch: the largest known epoch ≤ ``epoch``, and its end offset."""
         epochs = self._epochs
         if not epochs or epoch < 0 or epoch > epochs[-1]:
             return EpochEnd(NO_EPOCH, UNDEFINED_OFFSET)
@@ -89,10 +89,10 @@ class LeaderEpochCache:
         return EpochEnd(epochs[at - 1], self._starts[at])
 
     def note_batch(self, epoch: int, base_offset: int) -> None:
-        """A batch of the log proves which epoch its offset belongs to; entries that contradict it go.
+        """Correct the cache by a batch of the log, and remove the entries that contradict it.
 
-        The checkpoint file may be older than the log. An epoch in which this replica led without writing
-        anything begins, there, before records that came later from another leader and are of older epochs.
+        The checkpoint file may be older than the log. It may have an epoch in which this replica led without
+        appending, although the log got records of an earlier epoch at that offset later.
         """
         if epoch > self.latest:
             self.assign(epoch, base_offset)
@@ -103,7 +103,7 @@ class LeaderEpochCache:
             self._changed()
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """The log now ends at ``end_offset``: epochs that begin there or later are gone."""
+        """Remove the epochs that start at or past the log end offset."""
         starts = self._starts
         if starts and starts[-1] >= end_offset:
             while starts and starts[-1] >= end_offset:
@@ -112,7 +112,7 @@ class LeaderEpochCache:
             self._changed()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """The log now begins at ``start_offset``: passed epochs go, the one that holds it begins there."""
+        """Remove the epochs below the log start offset; the one that has this offset starts there now."""
         at = bisect_right(self._starts, start_offset) - 1
         if at > 0 or (at == 0 and self._starts[0] < start_offset):
             del self._epochs[:at]

@@ -1,7 +1,7 @@
-"""What a crash in the middle of a deletion or a compaction leaves in a partition's directory.
+"""Cleans up files that a crash during a deletion or compaction left in the directory of a partition.
 
-The cleaner writes ``….cleaned`` files, renames them to ``….swap`` once they are complete, and only then
-removes the segments they replace; so ``.cleaned`` is worthless and ``.swap`` must be put in place.
+The cleaner writes ``….cleaned`` files, renames them to ``….swap`` when they are complete, and only then
+deletes the segments they replace. So ``.cleaned`` files are deleted, and ``.swap`` files replace segments.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _UNFINISHED = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, ".tmp")
 
 
 def clean_up_leftovers(disk: Disk, log_path: str, names: Iterable[str]) -> set[str]:
-    """Finish or undo what was under way; returns the names that are left."""
+    """Finish or undo interrupted operations; returns the names that are left."""
     left = set(names)
     unfinished = [name for name in left if name.endswith(_UNFINISHED)]
     if not unfinished:
@@ -38,7 +38,8 @@ def clean_up_leftovers(disk: Disk, log_path: str, names: Iterable[str]) -> set[s
     ]
     swaps = [name for name in unfinished if name.endswith(SWAP_SUFFIX)]
     if cleaned:
-        # Renaming to .swap goes from the highest base down: with a .cleaned left over it was not complete.
+        # Segments are renamed to .swap from the highest base offset down: a .cleaned file is left, so this
+        # was not completed.
         for name in [name for name in swaps if (offset_of(name) or 0) >= min(cleaned)]:
             remove(name)
             swaps.remove(name)
@@ -46,20 +47,20 @@ def clean_up_leftovers(disk: Disk, log_path: str, names: Iterable[str]) -> set[s
         if not name.endswith(SWAP_SUFFIX):
             remove(name)
     if swaps:
-        _put_in_place(disk, log_path, swaps, left, remove)
+        _replace_segments(disk, log_path, swaps, left, remove)
     return left
 
 
-def _put_in_place(
+def _replace_segments(
     disk: Disk, log_path: str, swaps: list[str], left: set[str], remove: Callable[[str], None]
 ) -> None:
-    """Let complete ``.swap`` files take the place of what they were made from.
+    """Replace old segments by complete ``.swap`` files.
 
-    Each step may be the last one before the next crash, so names are synced before the next relies on them.
+    There may be a crash after each step, so the directory is synced before the next step relies on it.
     """
     whole = {offset_of(name) for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)}
     for name in [name for name in swaps if offset_of(name) not in whole]:
-        # Its log has its last name already; or it never came, then the index of the old one is there.
+        # Either the .log file has its final name already, or it never became .swap and the old index exists.
         final = name.removesuffix(SWAP_SUFFIX)
         if final in left or f"{final[:OFFSET_DIGITS]}{LOG_SUFFIX}" not in left:
             remove(name)

@@ -1,10 +1,14 @@
-"""A partition's log: a row of segments, the last of which grows.
+"""The log of a partition: consecutive segments, the last of which is active.
 
-Everything here happens on the event loop, in one step per call: an append is one ``write`` into the page
-cache. Work is per batch, never per record. Batches come in validated (``ruslo.records.validation``); the log
-checks what only it can know: the producer's sequence and epoch. What is not on the hot path lives beside
-this file: ``log_verbatim`` (appends of replicas), ``log_reader`` (searches), ``log_truncation``,
-``retention``, ``log_sync`` (flushing), ``recovery`` (how a log is opened).
+Calls run on the event loop. An append is one ``write`` into the page cache; work is per batch, never per
+record. Batches are validated before (``ruslo.records.validation``); the log checks producer sequence and
+epoch. Code off the hot path is in other files:
+
+* ``log_verbatim``: appends of batches that have offsets already, on followers
+* ``log_reader``: searches
+* ``log_truncation``, ``retention``
+* ``log_sync``: flushes
+* ``log_creation``, ``log_loader``: how a log is created and opened
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ from ruslo.storage.txn_index import AbortedTransaction
 from ruslo.storage.verification_guard import VerificationGuard
 
 RECENT_BATCHES = 256
-"""So many batches at the tail are found without reading the file."""
+"""Reads find this many batches at the end of the log without reading the file."""
 
 _PATCH = Struct(">qii")
 
@@ -45,7 +49,7 @@ class AppendResult(NamedTuple):
     base_offset: int
     last_offset: int
     log_append_time_ms: int
-    """-1 with CreateTime; of a duplicate, the largest timestamp of the batch it repeats."""
+    """-1 with CreateTime; for a duplicate, the largest timestamp of the batch that is in the log."""
     duplicate: bool = False
 
 
@@ -65,17 +69,17 @@ class Log(LogState):
         transaction_v2: bool = False,
         guard: VerificationGuard | None = None,
     ) -> AppendResult:
-        """Append one validated batch, giving it the next offset and ``leader_epoch`` in place.
+        """Append one validated batch; its base offset and leader epoch are set in place.
 
-        ``check_sequence`` is False for what a coordinator of this broker writes; ``guard`` is under which
-        the batch waited until its transaction was known to be open. Raises KafkaError, and
-        DiskError if the write failed (``fatal`` says whether the log directory must go offline).
+        ``check_sequence`` is False for batches of a coordinator on this broker. ``guard`` is the verification
+        guard that the batch held until its transaction was verified. Raises KafkaError, and DiskError if the
+        write failed (``fatal``: the log directory must go offline).
         """
         _, length, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, sequence, _ = header
         entry = None
         if producer_id >= 0:
             entry = self.producers.entries.get(producer_id)
-            # The next batch of a known producer, in or out of a transaction as before, needs no look-up.
+            # The next batch in sequence, if it does not start a transaction, needs no further check.
             if (
                 entry is None
                 or entry.next_sequence != sequence
@@ -127,7 +131,7 @@ class Log(LogState):
     def append_marker(
         self, batch: WriteBuffer, leader_epoch: int, now_ms: int, transaction_version: int = 2
     ) -> AppendResult:
-        """Append a transaction marker (one control batch) on the leader; KafkaError if it comes too late."""
+        """Append a transaction marker (one control batch) as leader; raises KafkaError if it is fenced."""
         marker = read_marker(batch)
         if marker is None:
             raise KafkaError(ErrorCode.INVALID_RECORD, "the batch is not a transaction marker")
@@ -150,19 +154,19 @@ class Log(LogState):
         return AppendResult(base_offset, base_offset, -1)
 
     def append_as_is(self, data: ReadBuffer, now_ms: int) -> int:
-        """Append whole batches that carry their offsets and epochs already; returns the new end offset.
+        """Append whole batches that have offsets and leader epochs already; returns the log end offset.
 
-        For replicas, and for the leader of the metadata log, which numbers its own batches. Nothing is
+        Followers use it, and the leader of the metadata log, which assigns offsets itself. Nothing is
         appended if any batch is damaged or out of order.
         """
         return log_verbatim.append_as_is(self, data, now_ms)
 
     def append_follower(self, data: ReadBuffer, leader_epoch: int, now_ms: int) -> int:
-        """Append what the leader of ``leader_epoch`` sent; batches of later epochs wait for a later fetch."""
+        """Append the batches of a fetch response, except those of epochs after ``leader_epoch``."""
         return log_verbatim.append_up_to_epoch(self, data, leader_epoch, now_ms)
 
     def write(self, data: ReadBuffer, position: int) -> None:
-        """Write at the end of the active segment, which is ``position``; all of it, or nothing stays."""
+        """Write at the end of the active segment, which is ``position``; a failed write leaves nothing."""
         try:
             self._write(data)
         except DiskError as error:
@@ -170,8 +174,10 @@ class Log(LogState):
             raise
 
     def write_marker(self, data: ReadBuffer, position: int, aborted: AbortedTransaction | None) -> None:
-        """Write one marker. The entry for what it aborts comes first: once the marker is written nothing may
-        fail any more, and readers must never find an aborted transaction without its entry."""
+        """Write one marker, after its entry in the transaction index.
+
+        Readers must never find an aborted transaction without its entry.
+        """
         if aborted is None:
             self.write(data, position)
             return
@@ -198,7 +204,7 @@ class Log(LogState):
             self.limits.recompute(segment, self._config)
 
     def _truncate_torn_tail(self, position: int, error: DiskError) -> None:
-        """After a failed write: take away what got into the file; it must end with a whole batch."""
+        """Remove the bytes of a failed write: the file must end with a whole batch."""
         try:
             self.active.file.truncate(position)
         except DiskError:
@@ -207,7 +213,7 @@ class Log(LogState):
         error.fatal = error.fatal and not error.disk_full
 
     def make_room(self, base_offset: int, last_offset: int, size: int, timestamp: int, now_ms: int) -> None:
-        """Make the active segment ready for a batch; begin a new one if the batch must not go into it."""
+        """Prepare the active segment for a batch, and roll if the batch must go into a new one."""
         self.check_online()
         segment, limits = self.active, self.limits
         segment.activate()
@@ -215,13 +221,13 @@ class Log(LogState):
         self._write = segment.file.append
         exceeds = segment.size + size > limits.size or timestamp > limits.timestamp or now_ms > limits.now_ms
         if (exceeds and segment.size) or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
-            # A follower may be sent a batch beyond its end. Its segments still follow each other without a
-            # gap where that is possible: recovery takes one for a loss.
+            # A follower may get a batch past its end offset. Segments have no gap between them where that is
+            # possible, because recovery takes a gap for a loss.
             fits = last_offset - self.end_offset <= MAX_RELATIVE_OFFSET
             self.roll(self.end_offset if fits else base_offset, now_ms)
 
     def roll(self, base_offset: int, now_ms: int) -> None:
-        """Seal the active segment and begin a new one at ``base_offset``."""
+        """Seal the active segment and create a new one at ``base_offset``."""
         sealed = self.active
         assert base_offset > sealed.base_offset, f"{self}: roll to {base_offset}"
         if self.syncs_before_roll:
@@ -240,17 +246,17 @@ class Log(LogState):
         sealed.seal()
         self.segments.append(segment)
         self._unsynced.add_segment(sealed)
-        # Its records may be safe, but its indexes are not: until they are, recovery must begin in it.
+        # Its indexes are not durable yet, so recovery must start in this segment.
         self.recovery_point = min(self.recovery_point, base_offset - 1)
         self.active = segment
-        self.forget_tail()
+        self.forget_recent_batches()
         self.limits.recompute(segment, self._config)
         self._write = segment.file.append
 
     def fill_gap_to(self, offset: int, now_ms: int) -> None:
-        """Go on at an offset beyond the end, on disk: the records in between were here and are lost.
+        """Append empty batches up to an offset and flush: the records in between were here and are lost.
 
-        Empty batches stand for them, so the gap is not taken for new damage and consumers get past it.
+        Without them the gap would be taken for new damage, and consumers could not get past it.
         """
         epoch = max(self.epochs.latest, 0)
         while self.end_offset < offset:
@@ -259,12 +265,12 @@ class Log(LogState):
         self.flush(now_ms)
 
     def assign_topic_id(self, topic_id: Uuid) -> None:
-        """Write the topic id, which the metadata knows and ``partition.metadata`` did not."""
+        """Write the topic id of the cluster metadata, because ``partition.metadata`` had none."""
         self.disk.replace_file(f"{self.path}/{PARTITION_METADATA}", format_partition_metadata(topic_id))
         self.topic_id = topic_id
 
     def write_producer_snapshot(self) -> None:
-        """Save the producer state under the log's end offset, if that moved since; a flush syncs it."""
+        """Write a producer state snapshot at the log end offset if that moved; the next flush syncs it."""
         if self.end_offset > self.snapshot_offset:
             path = snapshot_path(self.path, self.end_offset)
             self.disk.write_file(path, encode_snapshot(self.producers.entries.values()))
@@ -272,7 +278,7 @@ class Log(LogState):
             self._unsynced.add_snapshot(path)
 
     def write_txn_index_checkpoint(self) -> None:
-        """Note what the transaction indexes hold, so the next start can tell if one is damaged."""
+        """Write the checksums of the transaction indexes, so the next start can detect damage."""
         indexes = {
             each.base_offset: each.txn_index.checksum() for each in self.segments if each.txn_index.exists
         }
@@ -285,11 +291,11 @@ class Log(LogState):
     # --- reading ----------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, upper_bound: int, min_one_batch: bool = True) -> LogRead:
-        """The byte range of one segment that begins with the batch holding ``offset``.
+        """The byte range of one segment that starts with the batch that has ``offset``.
 
-        It ends before the batch that holds ``upper_bound`` (high watermark, last stable offset or log end)
-        and may cut a batch at ``max_bytes``, but not the first: with ``min_one_batch`` that one comes whole
-        whatever its size, else nothing comes.
+        It ends before the batch that has ``upper_bound`` (high watermark, last stable offset or log end
+        offset). The last batch may be cut off at ``max_bytes``. The first batch is never cut off: if it is
+        larger, it is returned whole with ``min_one_batch``, else the read is empty.
         """
         end_offset = self.end_offset
         if not self.start_offset <= offset <= end_offset:
@@ -304,15 +310,15 @@ class Log(LogState):
         bases, positions = self._recent_bases, self._recent_positions
         segment = self.active
         at, limit = bisect_left(bases, offset), segment.size
-        at_hand = at < len(bases) and bases[at] == offset
+        is_recent = at < len(bases) and bases[at] == offset
         if upper_bound < end_offset:
             bound = bisect_left(bases, upper_bound)
             if bound < len(bases) and bases[bound] == upper_bound:
                 limit = positions[bound]
             else:
-                at_hand = False
-        if not at_hand:
-            # Too old, or amid a batch, or where compaction has left nothing: only the file says more.
+                is_recent = False
+        if not is_recent:
+            # An older offset, one inside a batch, or one that compaction removed: search the file.
             self.check_online()
             return log_reader.read(self, offset, max_bytes, upper_bound, min_one_batch)
         position = positions[at]
@@ -328,7 +334,7 @@ class Log(LogState):
         return LogRead(FileSlice(segment.file, position, size), offset)
 
     def end_of_read(self, read: LogRead) -> int:
-        """An offset past the records of a read; bounds the search for aborted transactions."""
+        """An offset past the records of a read, to bound the search for aborted transactions."""
         return log_reader.end_of_read(self, read)
 
     def aborted_transactions(self, offset: int, upper: int) -> list[AbortedTransaction]:
@@ -337,27 +343,27 @@ class Log(LogState):
         return log_reader.aborted_transactions(self.segments, offset, upper)
 
     def offset_for_timestamp(self, timestamp: int, bound: int) -> TimestampedOffset | None:
-        """The first record, below ``bound``, with a timestamp ≥ the wanted one."""
+        """The first record below ``bound`` whose timestamp is at least ``timestamp``."""
         self.check_online()
         return log_reader.offset_for_timestamp(self, timestamp, bound)
 
     def max_timestamp_offset(self, bound: int) -> TimestampedOffset | None:
-        """The first record with the largest timestamp; None if there is none, or none below ``bound``."""
+        """The first record with the largest timestamp; None if no record below ``bound`` has it."""
         self.check_online()
         return log_reader.max_timestamp_offset(self, bound)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         return self.epochs.end_of(epoch, self.end_offset)
 
-    # --- where the log stands ---------------------------------------------------------
+    # --- truncation and retention -----------------------------------------------------
 
     def delete_records_before(self, offset: int) -> int:
-        """DeleteRecords: move the start offset up (-1: to the high watermark); returns where it is then."""
+        """DeleteRecords: raise the log start offset (-1: to the high watermark) and return it."""
         self.check_online()
         return retention.delete_records_before(self, offset)
 
     def truncate_to(self, offset: int) -> bool:
-        """Cut from the batch that holds ``offset`` on; returns whether there was anything to cut."""
+        """Truncate the log before the batch that has ``offset``; returns whether anything was removed."""
         self.check_online()
         self.complete_swap()
         return log_truncation.truncate_to(self, offset)
@@ -368,32 +374,32 @@ class Log(LogState):
         log_truncation.truncate_fully_and_start_at(self, offset)
 
     def complete_swap(self) -> None:
-        """Have files under their last names before they are cut or closed."""
+        """Finish a segment swap, so that files have their final names before they are truncated or closed."""
         if self.swap is not None:
             self.swap.complete()
 
-    def delete_old_segments(self, now_ms: int, at_most: int = retention.NO_LIMIT) -> int:
-        """Retention by time, size and start offset; returns how many segments went."""
-        return retention.delete_old_segments(self, now_ms, at_most)
+    def delete_old_segments(self, now_ms: int, max_segments: int = retention.NO_LIMIT) -> int:
+        """Delete segments by ``retention.ms``, ``retention.bytes`` and log start offset; returns how many."""
+        return retention.delete_old_segments(self, now_ms, max_segments)
 
     # --- durability -------------------------------------------------------------------
 
     def sync_targets(self) -> SyncTargets:
-        """What must be synced so that everything below the present end offset is durable."""
+        """The files to sync so that all records below the log end offset are durable."""
         files = (self.active.file,) if self.end_offset > self.recovery_point else ()
         return self._unsynced.targets(self.disk, self.path, self.end_offset, files, self.epochs)
 
     def mark_flushed(self, targets: SyncTargets, now_ms: int) -> None:
-        """Take note that ``targets.run()`` has returned."""
+        """Raise the recovery point after ``targets.run()`` has returned."""
         if targets.generation != self._unsynced.generation:
             return
         self.flushed_ms = now_ms
-        self._unsynced.done(targets, self.epochs)
+        self._unsynced.mark_synced(targets, self.epochs)
         durable = targets.end_offset
         if self._unsynced.segments:
             for segment, following in pairwise(self.segments):
                 if segment in self._unsynced.segments:
-                    # Sealed while the flush ran: its indexes may be lost yet, so recovery must begin in it.
+                    # Sealed while the flush ran: its indexes are not durable, so recovery must start in it.
                     durable = min(durable, following.base_offset - 1)
         self.recovery_point = max(self.recovery_point, durable)
 
@@ -404,16 +410,16 @@ class Log(LogState):
 
     @property
     def has_unsynced_files(self) -> bool:
-        """Whether there are files, other than the active one, to sync soon whatever ``flush.ms`` says."""
+        """Whether files other than the active segment must be synced soon, whatever ``flush.ms`` says."""
         return bool(self._unsynced or self.epochs.dirty)
 
     @property
     def is_dirty(self) -> bool:
-        """Whether a flush would have anything to do."""
+        """Whether there is anything to flush."""
         return self.end_offset > self.recovery_point or self.has_unsynced_files
 
     def prepare_close(self) -> None:
-        """Write, without syncing yet, what a clean stop leaves: indexes and producers."""
+        """Write the indexes and the producer state snapshot of a clean shutdown, without syncing them."""
         self.complete_swap()
         self.write_producer_snapshot()
         self.write_txn_index_checkpoint()
@@ -422,7 +428,7 @@ class Log(LogState):
             self._unsynced.add_segment(self.active)
 
     def close(self, now_ms: int) -> None:
-        """Leave the files as a clean stop must."""
+        """Close the log cleanly."""
         if self.failure is None:
             self.prepare_close()
             if self.is_dirty:

@@ -1,4 +1,4 @@
-"""One of the ``log.dirs``: its lock, its clean mark, its checkpoints, and the logs in it."""
+"""A log directory, one of ``log.dirs``: its lock, clean shutdown file, checkpoints and logs."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ logger = logging.getLogger(__name__)
 
 
 class LogDir:
-    """``logs`` holds every log of the directory except the metadata log, which its driver owns."""
+    """``logs`` has every log of the directory except the metadata log, which its driver owns."""
 
     def __init__(self, disk: Disk, clock: Clock, new_uuid: Callable[[], Uuid] = random_uuid) -> None:
-        """Lock the directory and see how it was left; a disk that fails leaves it offline from the start.
+        """Lock the directory and read its checkpoints. If the disk fails, the directory is offline at once.
 
-        Raises StorageError if somebody else uses it, or it is not what it should be.
+        Raises StorageError if another node uses the directory, or if its files are invalid.
         """
         self.disk = disk
         self.clock = clock
@@ -67,15 +67,15 @@ class LogDir:
         self.trash = Trash(disk, clock)
         self.failure: StorageError | None = None
         self.holds_partitions = True
-        """False for a directory that has the metadata log and nothing else (``metadata.log.dir``)."""
+        """False for a directory that has only the metadata log (``metadata.log.dir``)."""
         self.cordoned = False
-        """Whether new replicas go to other directories as long as there is one (KIP-1066)."""
+        """Whether new replicas go to other directories if possible (KIP-1066)."""
         self.logs: dict[TopicPartition, Log] = {}
         self.meta: MetaProperties | None = None
         self.was_clean = False
         self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
         self.cleaned: dict[TopicPartition, int] = {}
-        """How far each log is compacted."""
+        """The offset up to which each log is compacted."""
         self.recovery = RecoveryProgress(disk.directory, clock)
         self._recovery_points: dict[TopicPartition, int] = {}
         self._recovery_points_known = False
@@ -86,8 +86,8 @@ class LogDir:
         try:
             self._open()
         except DiskError as error:
-            # A disk that is not there, or cannot be written to: the others are not to suffer for it.
-            logger.error("log directory %s cannot be used: %s", self.path, error)
+            # The disk is missing or not writable: other log directories stay online.
+            logger.error("Log directory %s cannot be used: %s", self.path, error)
             self._unlock(remove=False)
             self.failure = error
         except BaseException:
@@ -123,8 +123,8 @@ class LogDir:
         try:
             return read_offsets(self.disk, f"{self.path}/{name}")
         except CorruptLogError as error:
-            # Without it more is recovered, or replicated again, than need be; nothing is lost.
-            logger.warning("%s; it is ignored and written anew", error)
+            # Without it more than necessary is recovered or replicated; nothing is lost.
+            logger.warning("Ignoring a checkpoint, which will be rewritten: %s", error)
             return None
 
     @property
@@ -149,7 +149,7 @@ class LogDir:
         producer_expiration_ms: int,
         recovery_threads: int = 1,
     ) -> None:
-        """Open every log in the directory. ``config_for`` gives the settings of a topic."""
+        """Open every log in the directory. ``config_for`` returns the config of a topic."""
         partitions = self._partitions_on_disk(delete_delay_ms)
         now_ms = self.clock.now_ms()
 
@@ -173,13 +173,13 @@ class LogDir:
                 on_recovered,
             )
 
-        # After a clean stop there is nothing to wait for, so threads would only get in each other's way.
+        # After a clean shutdown there is little I/O to wait for, so threads would not help.
         if self.was_clean:
             self.logs = {partition: open_one(partition) for partition in partitions}
         else:
             self._recover(partitions, open_one, recovery_threads)
         if not self._recovery_points_known:
-            self._begin_recovery_points(now_ms)
+            self._write_first_recovery_points(now_ms)
 
     def _recover(
         self,
@@ -193,7 +193,7 @@ class LogDir:
         def recover_one(partition: TopicPartition) -> Log:
             part = self.recovery.begin_log(unsynced[partition])
             log = open_one(partition, part.segment_done)
-            part.opened(log.size_bytes)
+            part.finish(log.size_bytes)
             return log
 
         with contextlib.ExitStack() as stack:
@@ -203,12 +203,12 @@ class LogDir:
                 logs = stack.enter_context(pool).map(recover_one, partitions)
             for log in logs:
                 self.logs[log.partition] = log
-        self.recovery.finished()
+        self.recovery.finish()
 
-    def _begin_recovery_points(self, now_ms: int) -> None:
-        """Sync everything and write them: none of the gaps that are there may be taken for a loss later.
+    def _write_first_recovery_points(self, now_ms: int) -> None:
+        """Sync all logs and write the first recovery points, so that later no existing gap counts as a loss.
 
-        On a full disk that is left to the next flush and the next checkpoint.
+        On a full disk this is left to the next flush and checkpoint.
         """
         try:
             self._flush_all(now_ms)
@@ -218,7 +218,7 @@ class LogDir:
         except DiskError as error:
             if not error.disk_full:
                 raise
-            logger.warning("the recovery points cannot be written yet: %s", error)
+            logger.warning("Recovery points cannot be written yet: %s", error)
 
     def _flush_all(self, now_ms: int) -> None:
         dirty = [(log, log.sync_targets()) for log in self.logs.values() if log.is_dirty]
@@ -227,17 +227,17 @@ class LogDir:
             log.mark_flushed(targets, now_ms)
 
     def _compacted_at_most(self, partition: TopicPartition) -> int:
-        """How far compaction may have come: the recovery point is on disk before it leaves a gap."""
+        """An offset that compaction has not passed: the recovery point is on disk before it leaves a gap."""
         if not self._recovery_points_known:
             return LONG_MAX
         return max(self._recovery_points.get(partition, 0), self.cleaned.get(partition, 0))
 
     def _compacted_below(self, partition: TopicPartition) -> int:
-        """How far the log was compacted; without a readable checkpoint any gap may come from compaction."""
+        """The offset up to which the log is compacted; without a readable checkpoint it may be anywhere."""
         return self.cleaned.get(partition, 0) if self._cleaned_known else LONG_MAX
 
     def _unsynced_segments(self, partition: TopicPartition) -> int:
-        """How many segments of a log must be read after an unclean stop, by their names."""
+        """How many segments of a log must be read after an unclean shutdown, by their names."""
         bases = segment_bases(self.disk.list_names(f"{self.path}/{partition}"))
         return len(bases) - max(bisect_right(bases, self._recovery_points.get(partition, 0)) - 1, 0)
 
@@ -247,18 +247,17 @@ class LogDir:
             if name.endswith(DELETE_SUFFIX):
                 self.trash.add_directory(f"{self.path}/{name}", delete_delay_ms)
             elif name.endswith((STRAY_SUFFIX, FUTURE_SUFFIX)):
-                logger.warning("%s/%s is left alone: it is not a partition in use", self.path, name)
+                logger.warning("Skipping %s/%s: it is not a partition in use", self.path, name)
             elif name not in (_METADATA_DIRECTORY, _REMOTE_INDEX_CACHE):
                 partition = parse_directory_name(name)
                 if partition is None:
                     raise StorageError(
-                        f"{self.path}/{name} is not the directory of a partition: a log directory holds "
-                        "nothing else; move it away"
+                        f"{self.path}/{name} is not a partition directory. Move it out of the log directory"
                     )
                 partitions.append(partition)
         return partitions
 
-    # --- coming and going -------------------------------------------------------------
+    # --- creating and deleting --------------------------------------------------------
 
     def create(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
         known = (self._recovery_points, self._log_starts, self._high_watermarks, self.cleaned)
@@ -269,7 +268,7 @@ class LogDir:
             self._cleaned_file,
         )
         if any(partition in each for each in known) or any(file.is_behind for file in files):
-            # A topic of this name was deleted: its offsets must not be taken for the new one's.
+            # A topic of this name was deleted: its checkpointed offsets must not apply to the new one.
             self.write_checkpoints()
         path = f"{self.path}/{partition}"
         log = create_log(self.disk, path, partition, topic_id, config, self.trash, self.clock.now_ms())
@@ -277,11 +276,11 @@ class LogDir:
         return log
 
     def delete(self, partition: TopicPartition, delay_ms: int) -> None:
-        """Rename the partition's directory away at once and remove it after a while."""
+        """Rename the partition directory now and delete it after the delay."""
         self.trash.add_directory(self._rename_away(partition, DELETE_SUFFIX), delay_ms)
 
     def mark_stray(self, partition: TopicPartition) -> str:
-        """Keep a log the cluster knows nothing of under a ``-stray`` name; returns that name."""
+        """Rename a log that the cluster metadata does not have to ``-stray``; returns the new path."""
         return self._rename_away(partition, STRAY_SUFFIX)
 
     def _rename_away(self, partition: TopicPartition, suffix: str) -> str:
@@ -295,22 +294,22 @@ class LogDir:
         return target
 
     def take_offline(self, error: StorageError) -> list[TopicPartition]:
-        """Stop using the directory until the next start; returns the partitions that went with it."""
+        """Stop using the directory until the next start; returns its partitions."""
         if self.failure is not None:
             return []
         self.failure = error
         self.recovery = RecoveryProgress(self.path, self.clock)
-        logger.error("log directory %s goes offline: %s", self.path, error)
+        logger.error("Log directory %s goes offline: %s", self.path, error)
         for log in self.logs.values():
             log.fail(error)
         return list(self.logs)
 
-    # --- checkpoints and the end ------------------------------------------------------
+    # --- checkpoints and shutdown -----------------------------------------------------
 
     def recovery_points(self) -> CheckpointWrite | None:
-        """The recovery points as they are now, to be written; None if the file says the same already."""
+        """Prepare a write of the recovery points; None if the file has them already."""
         self._recovery_points = {
-            partition: _claimed(log, log.recovery_point) for partition, log in self.logs.items()
+            partition: _to_checkpoint(log, log.recovery_point) for partition, log in self.logs.items()
         }
         return self._recovery_point_file.prepare(self._recovery_points)
 
@@ -324,7 +323,7 @@ class LogDir:
 
     def high_watermarks(self) -> CheckpointWrite | None:
         self._high_watermarks = {
-            partition: _claimed(log, log.high_watermark) for partition, log in self.logs.items()
+            partition: _to_checkpoint(log, log.high_watermark) for partition, log in self.logs.items()
         }
         return self._high_watermark_file.prepare(self._high_watermarks)
 
@@ -337,7 +336,7 @@ class LogDir:
         return self._cleaned_file.prepare(self.cleaned)
 
     def checkpointed_end_offset(self, partition: TopicPartition) -> int | None:
-        """The end of a log as the checkpoints of the last run know it; None if they do not."""
+        """The end offset that the checkpoints of the last run prove; None if they do not have the log."""
         known = [
             offsets[partition]
             for offsets in (self._recovery_points, self._high_watermarks)
@@ -346,7 +345,7 @@ class LogDir:
         return max(known, default=None)
 
     def overstates(self, log: Log) -> bool:
-        """Whether a checkpoint on disk claims more of a log than is left of it."""
+        """Whether a checkpoint on disk has an offset that the log does not have any more."""
         partition = log.partition
         return (
             self._recovery_points.get(partition, 0) > log.recovery_point
@@ -365,7 +364,7 @@ class LogDir:
                 write.run()
 
     def stop(self, broker_epoch: int) -> None:
-        """Close every log and leave the mark that says so; nothing is written if the directory is offline."""
+        """Close every log and write the clean shutdown file; an offline directory is only unlocked."""
         if self.failure is not None:
             self._unlock(remove=False)
             return
@@ -380,12 +379,12 @@ class LogDir:
         self._unlock(remove=True)
 
     def abandon(self) -> None:
-        """Let go of everything without writing: the next start will find an unclean stop."""
+        """Release everything without writing: for the next start this is an unclean shutdown."""
         for log in self.logs.values():
             log.release()
         self._unlock(remove=False)
 
 
-def _claimed(log: Log, offset: int) -> int:
-    """A checkpointed offset: the next start must find a lost tail too, until its replica goes on."""
+def _to_checkpoint(log: Log, offset: int) -> int:
+    """The offset to checkpoint; the next start must detect a lost tail too, until it was handled."""
     return offset if log.lost_tail is None else max(offset, log.lost_tail.end_offset)

@@ -1,9 +1,9 @@
 """All logs of a broker, in one or more log directories.
 
-The broker calls the periodic duties (``write_…``, ``empty_trash``, ``due_flushes``, and log by log
-``check_retention_of`` and ``expire_producers_of``) at the intervals its configuration names. Those that wait
-for the disk have a twin, ``…_jobs``, that only prepares the work, for a thread to run. A directory
-that fails goes offline, and ``on_offline`` is told which partitions went with it.
+The broker calls the periodic tasks at the intervals of its config: ``write_…``, ``empty_trash``,
+``due_flushes``, and for each log ``check_retention_of`` and ``expire_producers_of``. The ``…_jobs`` methods
+prepare disk work for a thread. A log directory that fails goes offline, and ``on_offline`` is called with its
+partitions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError, StorageEr
 from ruslo.model.ids import Uuid, random_uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.storage.clean_shutdown import UNKNOWN_BROKER_EPOCH, write_clean_shutdown_file
-from ruslo.storage.disk import DiskError, DiskOpener, LocalDisk
+from ruslo.storage.disk import DiskError, DiskOpener
+from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.log import Log
 from ruslo.storage.log_dir import LogDir
 from ruslo.storage.lost_data import LostDataList
@@ -29,7 +30,7 @@ OfflineListener = Callable[[LogDir, list[TopicPartition]], None]
 
 
 class Job(Protocol):
-    """Disk work prepared on the event loop, that may run in a thread; a DiskError goes to ``report``."""
+    """Disk work, prepared on the event loop, that may run in a thread; pass a DiskError to ``report``."""
 
     def run(self) -> None: ...
 
@@ -48,7 +49,7 @@ class LogManager:
         self.reconfigure(delete_delay_ms=delete_delay_ms, producer_expiration_ms=producer_expiration_ms)
         self.on_offline: OfflineListener | None = None
         self.lost_data = LostDataList()
-        """What operators are told of records that are not here any more."""
+        """Lost records, as operators see them."""
         self.logs: dict[TopicPartition, Log] = {}
         self._directory_of: dict[TopicPartition, LogDir] = {}
 
@@ -62,7 +63,7 @@ class LogManager:
         new_uuid: Callable[[], Uuid] = random_uuid,
         **settings: int,
     ) -> LogManager:
-        """Lock the directories; if one cannot be used, those taken so far are given back."""
+        """Lock the directories; if one cannot be used, release those locked so far."""
         directories: list[LogDir] = []
         try:
             for path in paths:
@@ -75,14 +76,14 @@ class LogManager:
         return cls(directories, clock, **settings)
 
     def reconfigure(self, *, delete_delay_ms: int, producer_expiration_ms: int) -> None:
-        """Set what holds from now on."""
+        """Change the settings of a running broker."""
         self.delete_delay_ms = delete_delay_ms
         self.producer_expiration_ms = producer_expiration_ms
 
     # --- start and stop ---------------------------------------------------------------
 
     def load(self, config_for: Callable[[str], LogConfig], *, recovery_threads: int = 2) -> None:
-        """Open every log. A directory that fails goes offline; if that leaves none, StorageError."""
+        """Open every log. A directory that fails goes offline; raises StorageError if all are offline."""
 
         def load(directory: LogDir) -> None:
             try:
@@ -100,15 +101,15 @@ class LogManager:
             for directory in directories:
                 load(directory)
         else:
-            # Disks do not wait for each other.
+            # Directories on different disks are loaded at the same time.
             with ThreadPoolExecutor(len(directories), thread_name_prefix="log-loading") as pool:
                 list(pool.map(load, directories))
         for directory in self.online_directories():
             for partition, log in directory.logs.items():
                 if partition in self.logs:
                     raise StorageError(
-                        f"{partition} is in {self.logs[partition].path} and in {log.path}: "
-                        "move one of them away"
+                        f"{partition} exists twice, in {self.logs[partition].path} and {log.path}. "
+                        "Move one of them out of its log directory"
                     )
                 self.logs[partition] = log
                 self._directory_of[partition] = directory
@@ -116,17 +117,17 @@ class LogManager:
 
     @property
     def was_clean(self) -> bool:
-        """Whether every directory that can be used carried the clean mark."""
+        """Whether every online directory was shut down cleanly."""
         return all(directory.was_clean for directory in self.online_directories())
 
     @property
     def previous_broker_epoch(self) -> int:
-        """The epoch before the last clean stop; -1 unless every directory agrees on one (KIP-966)."""
+        """The broker epoch of the last clean shutdown; -1 unless all directories have the same (KIP-966)."""
         epochs = {directory.previous_broker_epoch for directory in self.directories}
         return epochs.pop() if len(epochs) == 1 else UNKNOWN_BROKER_EPOCH
 
     def stop(self, broker_epoch: int) -> None:
-        """The clean stop: everything synced, checkpoints and clean marks written, locks released."""
+        """Shut down cleanly: sync everything, write checkpoints and clean shutdown files, release locks."""
         for directory in self.directories:
             try:
                 directory.stop(broker_epoch)
@@ -135,13 +136,13 @@ class LogManager:
                 directory.abandon()
 
     def restore_clean_shutdown_files(self) -> None:
-        """Undo what ``open`` did to the marks of a clean stop, after a start that opened no log."""
+        """Write the clean shutdown files that ``open`` removed, after a start that opened no log."""
         for directory in self.online_directories():
             if directory.was_clean:
                 write_clean_shutdown_file(directory.disk, directory.previous_broker_epoch)
 
     def abandon(self) -> None:
-        """Let go of everything without writing: the next start will find an unclean stop."""
+        """Release everything without writing: for the next start this is an unclean shutdown."""
         for directory in self.directories:
             directory.abandon()
 
@@ -154,7 +155,7 @@ class LogManager:
         return [directory for directory in self.directories if directory.online]
 
     def offline_directory_ids(self) -> list[Uuid]:
-        """Of the directories that have failed, as far as their ids are known."""
+        """Ids of the offline directories, as far as they are known."""
         return [each.directory_id for each in self.directories if not each.online and each.meta is not None]
 
     def cordon(self, paths: Collection[str]) -> None:
@@ -172,10 +173,10 @@ class LogManager:
     def create(
         self, partition: TopicPartition, topic_id: Uuid, config: LogConfig, directory_id: Uuid | None = None
     ) -> Log:
-        """A new, empty log, in the directory with that id or else in the one with the fewest partitions.
+        """Create an empty log in the directory with this id, else in the one with the fewest partitions.
 
-        A cordoned directory is used only if all are: the controller may have placed the replica here before
-        it knew that.
+        A cordoned directory is used only if all are cordoned: the controller may have placed the replica here
+        before it knew that.
         """
         online = [directory for directory in self.online_directories() if directory.holds_partitions]
         named = [directory for directory in online if directory.directory_id == directory_id]
@@ -192,19 +193,19 @@ class LogManager:
         return log
 
     def delete(self, partition: TopicPartition) -> None:
-        """The topic was deleted: the directory is renamed now and removed after ``delete_delay_ms``."""
+        """Delete a log: its directory is renamed now and deleted after ``delete_delay_ms``."""
         directory = self._forget(partition)
         with self._guard(directory):
             directory.delete(partition, self.delete_delay_ms)
 
     def mark_stray(self, partition: TopicPartition) -> str:
-        """The cluster does not know this log: keep it as ``-stray``; returns its new path."""
+        """Rename a log that the cluster metadata does not have to ``-stray``; returns its new path."""
         directory = self._forget(partition)
         with self._guard(directory):
             return directory.mark_stray(partition)
 
     def forget_offline(self, partition: TopicPartition) -> None:
-        """It was taken from this broker after its directory had failed: what is there stays there."""
+        """Forget a removed replica whose directory is offline; its files stay there."""
         log = self.logs.get(partition)
         if log is not None and log.failure is not None:
             self._forget(partition)
@@ -214,41 +215,41 @@ class LogManager:
         return self._directory_of.pop(partition)
 
     def checkpointed_end_offset(self, partition: TopicPartition) -> int | None:
-        """The end of a log as the checkpoints of the last run know it; None: they do not know the log."""
+        """The end offset that the checkpoints of the last run prove; None if they do not have the log."""
         ends = [each.checkpointed_end_offset(partition) for each in self.directories]
         return max((end for end in ends if end is not None), default=None)
 
     def fill_gap_to(self, log: Log, offset: int) -> None:
-        """Have a log go on beyond its end, and the next start not take the gap for another loss."""
+        """Continue a log at an offset past its end, so that the next start does not report the gap again."""
         directory = self._directory_of[log.partition]
         with self._guard(directory):
             log.fill_gap_to(offset, self.clock.now_ms())
             directory.write_checkpoints()
 
     def checkpoint_truncated(self, logs: Iterable[Log]) -> None:
-        """Before anything is appended to logs that were cut: no checkpoint may claim what is gone.
+        """Write the checkpoints of truncated logs before the next append, if they have offsets that are gone.
 
-        Recovery trusts what lies below the recovery point. One that stayed above the cut would keep it from
-        looking at what is written there next, which the power may take away again.
+        Recovery trusts records below the recovery point. If the checkpointed one stayed past the truncation,
+        recovery would not check records that are appended there and that a power failure may lose.
         """
         by_directory: dict[LogDir, list[Log]] = {}
         for log in logs:
             by_directory.setdefault(self._directory_of[log.partition], []).append(log)
-        for directory, cut in by_directory.items():
-            if directory.online and any(directory.overstates(log) for log in cut):
+        for directory, truncated in by_directory.items():
+            if directory.online and any(directory.overstates(log) for log in truncated):
                 with self._guard(directory):
                     directory.write_checkpoints()
 
-    # --- periodic duties --------------------------------------------------------------
+    # --- periodic tasks ---------------------------------------------------------------
 
     def check_retention(self) -> int:
-        """Delete old segments everywhere; returns how many went."""
+        """Delete old segments of all logs; returns how many."""
         return sum(self.check_retention_of(log) for log in list(self.logs.values()))
 
-    def check_retention_of(self, log: Log, at_most: int = NO_LIMIT) -> int:
-        """Delete old segments of one log; a directory that fails at it goes offline."""
+    def check_retention_of(self, log: Log, max_segments: int = NO_LIMIT) -> int:
+        """Delete old segments of one log; a directory that fails goes offline."""
         try:
-            return log.delete_old_segments(self.clock.now_ms(), at_most)
+            return log.delete_old_segments(self.clock.now_ms(), max_segments)
         except DiskError as error:
             self.report(error)
             return 0
@@ -263,7 +264,7 @@ class LogManager:
         return self._jobs(LogDir.high_watermarks)
 
     def trash_jobs(self) -> list[Job]:
-        """The removal of what was deleted ``file.delete.delay.ms`` ago."""
+        """Removal of files that were marked as deleted ``file.delete.delay.ms`` ago."""
         return self._jobs(lambda directory: directory.trash.take_due())
 
     def write_recovery_points(self) -> None:
@@ -292,7 +293,7 @@ class LogManager:
     # --- failures ---------------------------------------------------------------------
 
     def report(self, error: StorageError) -> None:
-        """An operation on a log failed: take its directory offline, unless the log could repair itself."""
+        """Take a log directory offline after a fatal error."""
         if isinstance(error, DiskError) and error.fatal:
             for directory in self.directories:
                 if directory.path == error.directory:
@@ -330,4 +331,4 @@ def _require_one_online(directories: Iterable[LogDir]) -> None:
         if directory.failure is None:
             return
         failures.append(str(directory.failure))
-    raise StorageError("no log directory can be used: " + "; ".join(failures))
+    raise StorageError("No log directory can be used: " + "; ".join(failures))

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 class LogRead(NamedTuple):
     slice: FileSlice | None
-    """None: nothing to read there (yet)."""
+    """None if there is nothing to read yet."""
     first_batch_offset: int
-    """Base offset of the first batch, which may lie below the offset asked for; -1 without a slice."""
+    """Base offset of the first batch, which may be below the fetch offset; -1 without a slice."""
 
 
 EMPTY_READ = LogRead(None, -1)
@@ -37,17 +37,17 @@ class TimestampedOffset(NamedTuple):
 
 
 def segment_at(segments: list[Segment], offset: int) -> int:
-    """The place of the segment that holds ``offset``: the last whose base is not above it."""
+    """The index of the segment that has ``offset``: the last whose base offset is not above it."""
     return max(bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
 
 
 def read(log: Log, offset: int, max_bytes: int, upper_bound: int, min_one_batch: bool) -> LogRead:
-    """As ``Log.read``, for offsets that are not at hand in memory."""
+    """As ``Log.read``, for offsets of older batches."""
     segments = log.segments
     at = segment_at(segments, offset)
     try:
         found = find_checked(segments[at], offset, offset_limit(log, at))
-        # Compaction leaves gaps, also at the end of a segment.
+        # Compaction leaves gaps, even at the end of a segment.
         while found is None:
             check_gap(log, at)
             if at + 1 == len(segments):
@@ -55,7 +55,7 @@ def read(log: Log, offset: int, max_bytes: int, upper_bound: int, min_one_batch:
             at += 1
             found = find_checked(segments[at], offset, offset_limit(log, at))
         segment, (position, header) = segments[at], found
-        size = _end_of_range(log, at, upper_bound) - position
+        size = _end_position(log, at, upper_bound) - position
         if size > max_bytes:
             first = size_of(header)
             if first <= max_bytes:
@@ -72,11 +72,11 @@ def read(log: Log, offset: int, max_bytes: int, upper_bound: int, min_one_batch:
 
 
 def offset_limit(log: Log, at: int) -> int:
-    """All offsets of a segment are below this."""
+    """An offset that all offsets of a segment are below."""
     return log.segments[at + 1].base_offset if at + 1 < len(log.segments) else log.end_offset
 
 
-def _end_of_range(log: Log, at: int, upper_bound: int) -> int:
+def _end_position(log: Log, at: int, upper_bound: int) -> int:
     """The position in a segment before which all offsets are below ``upper_bound``."""
     segment, limit = log.segments[at], offset_limit(log, at)
     if upper_bound >= limit:
@@ -89,23 +89,23 @@ def _end_of_range(log: Log, at: int, upper_bound: int) -> int:
 
 
 def check_gap(log: Log, at: int) -> None:
-    """Raise DamagedRange unless compaction can have left the gap at the end of a segment."""
+    """Raise DamagedRange unless compaction may have left the gap at the end of a segment."""
     segment, limit = log.segments[at], offset_limit(log, at)
     end_offset = segment.next_offset()
     if end_offset is None or end_offset >= limit:
         return
-    # More than a segment can hold was not lost from its end: a follower was sent that gap.
+    # A gap larger than a segment can hold is not a lost end: a follower received that gap.
     may_have_gap = log.may_have_gap(limit) or limit - segment.base_offset > MAX_RELATIVE_OFFSET + 1
     if not may_have_gap or segment.is_indexed_past(end_offset):
-        problem = f"{segment.path_of(LOG_SUFFIX)} ends before them"
+        problem = f"{segment.path_of(LOG_SUFFIX)} ends before it"
         raise DamagedRange(segment.size, end_offset, problem)
 
 
 def note_damage(log: Log, at: int, damaged: DamagedRange) -> None:
-    """Remember a damaged range, so the next read of it is refused without a search."""
+    """Record a damaged range, so the next read of it fails without a search."""
     segment, limit = log.segments[at], offset_limit(log, at)
-    behind = first_indexed_after(segment, damaged.position, limit)
-    end_offset = behind[1][BASE_OFFSET] if behind is not None else limit
+    following = first_indexed_after(segment, damaged.position, limit)
+    end_offset = following[1][BASE_OFFSET] if following is not None else limit
     first_offset = max(damaged.first_offset, segment.base_offset)
     if first_offset < end_offset:
         log.damage.add(Damage(first_offset, end_offset, segment.base_offset, damaged.problem))
@@ -127,7 +127,7 @@ def aborted_transactions(segments: list[Segment], offset: int, upper: int) -> li
         for aborted in segment.txn_index.entries(offset):
             if aborted.first_offset < upper:
                 found.append(aborted)
-            # The last stable offset only rises, so every later transaction began at or past it.
+            # The last stable offset never decreases, so later transactions started at or past it.
             if aborted.last_stable_offset >= upper:
                 return found
     return found
@@ -155,7 +155,7 @@ def _first_at_or_after(log: Log, at: int, timestamp: int) -> TimestampedOffset |
             segment.file, start[0], segment.size, start[1][BASE_OFFSET], limit
         ):
             if header[MAX_TIMESTAMP] >= timestamp:
-                for record in _records(segment, position, header):
+                for record in _read_records(segment, position, header):
                     if record.timestamp >= timestamp and record.offset >= start_offset:
                         return record
     except DamagedRange as damaged:
@@ -164,7 +164,7 @@ def _first_at_or_after(log: Log, at: int, timestamp: int) -> TimestampedOffset |
     return None
 
 
-def _records(segment: Segment, position: int, header: HeaderFields) -> list[TimestampedOffset]:
+def _read_records(segment: Segment, position: int, header: HeaderFields) -> list[TimestampedOffset]:
     batch = segment.file.pread(size_of(header), position)
     try:
         return [
@@ -185,7 +185,7 @@ def max_timestamp_offset(log: Log, bound: int) -> TimestampedOffset | None:
     found = segment.find(largest.relative_offset)
     if found is None:
         return None
-    for record in _records(segment, *found):
+    for record in _read_records(segment, *found):
         if record.timestamp == largest.timestamp:
             return record if record.offset < bound else None
     return None

@@ -1,4 +1,4 @@
-"""What a log knows of itself: its segments, its offsets, its producers and epochs; and how these move."""
+"""The state of a log: segments, offsets, producer state and leader epochs, and how they change."""
 
 from __future__ import annotations
 
@@ -93,28 +93,27 @@ class LogState:
         self.start_offset = start_offset
         self.end_offset = end_offset
         self.syncs_before_roll = False
-        """Whether nothing but the active segment may ever be unsynced."""
+        """Whether a roll flushes first, so only the active segment can be unsynced."""
         self.recovery_point = recovery_point
         self.high_watermark = high_watermark
         self.last_stable_offset = start_offset
         self.epochs = epochs
         self.producers = producers
         self.snapshot_offset = snapshot_offset
-        """Offset of the newest producer snapshot."""
+        """Offset of the latest producer state snapshot."""
         self.trash = trash
         self.swap: SegmentSwap | None = None
-        """Set while a compacted segment is on disk under a name that is not its last yet."""
+        """Set while the files of a compacted segment do not have their final names yet."""
         self.flushed_ms = now_ms
         self.failure: StorageError | None = None
-        """Why this log answers KAFKA_STORAGE_ERROR, once its directory is offline."""
+        """Why requests fail with KAFKA_STORAGE_ERROR; set when the log directory goes offline."""
         self.damage = damage if damage is not None else DamageList()
-        """Ranges of offsets that must not be served."""
+        """Damaged ranges, which are not served."""
         self.gaps_below = gaps_below
         """Compaction may have left a gap between two segments below this offset."""
         self._has_txn_index_checkpoint = has_txn_index_checkpoint
         self.lost_tail = lost_tail
-        """The records that were missing at the end of the log when it was opened; None once the replica knows
-        where it goes on."""
+        """Records that were missing at the end when the log was opened, until the replica has handled it."""
         self._config = config
         self._index_interval_bytes = config.index_interval_bytes
         self.limits = RollLimits()
@@ -141,7 +140,7 @@ class LogState:
 
     @property
     def directory(self) -> str:
-        """The log directory (one of ``log.dirs``) this log lies in."""
+        """The log directory (one of ``log.dirs``) of this log."""
         return self.disk.directory
 
     @property
@@ -150,11 +149,11 @@ class LogState:
 
     @property
     def unflushed(self) -> int:
-        """How many offsets a loss of power could cost; compared with ``flush.messages``."""
+        """How many offsets a power failure could lose; compared with ``flush.messages``."""
         return self.end_offset - self.recovery_point
 
     def may_have_gap(self, offset: int) -> bool:
-        """Whether records that end at ``offset`` may be missing because compaction removed them."""
+        """Whether records before ``offset`` may be missing because compaction removed them."""
         return self._config.compacts or offset <= self.gaps_below
 
     def check_online(self) -> None:
@@ -162,7 +161,7 @@ class LogState:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(self.failure))
 
     def advance_high_watermark(self, offset: int) -> bool:
-        """Move the high watermark up; returns whether it moved. Only truncation moves it down."""
+        """Raise the high watermark; returns whether it changed. Only truncation lowers it."""
         if offset > self.end_offset:
             offset = self.end_offset
         if offset <= self.high_watermark:
@@ -180,12 +179,12 @@ class LogState:
         self.last_stable_offset = max(stable, self.start_offset)
 
     def assign_leader_epoch(self, epoch: int) -> None:
-        """A leader notes its epoch at once, before it has written anything (KIP-279)."""
+        """Assign a leader epoch at the log end offset, before the leader has appended anything (KIP-279)."""
         if epoch > self.epochs.latest:
             self.epochs.assign(epoch, self.end_offset)
 
     def advance_start_offset(self, offset: int) -> None:
-        """Records below ``offset`` are gone for every reader; retention removes their segments."""
+        """Raise the log start offset: records below it are not readable; retention deletes their segments."""
         if offset > self.start_offset:
             self.start_offset = offset
             self.high_watermark = max(self.high_watermark, offset)
@@ -195,7 +194,7 @@ class LogState:
                 self.damage.keep_between(offset, self.end_offset)
 
     def segments_changed(self, end_offset: int) -> None:
-        """After a truncation: the last segment is the active one and the log ends at ``end_offset``."""
+        """Update the state after a truncation to ``end_offset``."""
         self.active = self.segments[-1]
         self.end_offset = end_offset
         self.start_offset = min(self.start_offset, end_offset)
@@ -203,52 +202,52 @@ class LogState:
         self.high_watermark = min(self.high_watermark, end_offset)
         self._unsynced.truncated(self.segments[:-1])
         self.limits.invalidate()
-        self.forget_tail()
+        self.forget_recent_batches()
         if self.damage:
             self.damage.keep_between(self.start_offset, end_offset)
 
     def segments_dropped(self) -> None:
-        """After retention took the oldest segments away."""
+        """Update the state after retention deleted the oldest segments."""
         self._unsynced.keep_segments(self.segments)
         self.advance_start_offset(self.segments[0].base_offset)
 
     def segments_replaced(self) -> None:
-        """After compaction put a segment, which is synced, in the place of others."""
+        """Update the state after a compacted segment, which is synced, replaced others."""
         self._unsynced.keep_segments(self.segments)
 
     def index_replaced(self, segment: Segment) -> None:
-        """Index files of a closed segment were rebuilt: the next flush syncs them."""
+        """The index files of a sealed segment were rebuilt: the next flush syncs them."""
         self._unsynced.add_segment(segment)
 
     def names_changed(self) -> None:
-        """Files of the log have other names: the next flush has the directory to sync."""
+        """Files of the log were renamed: the next flush syncs the directory."""
         self._unsynced.names_changed()
 
     @property
     def truncations(self) -> int:
-        """How often the log was cut since it was opened."""
+        """How often the log was truncated since it was opened."""
         return self._unsynced.generation
 
-    def forget_tail(self) -> None:
+    def forget_recent_batches(self) -> None:
         self._recent_bases = array("q")
         self._recent_positions = array("q")
 
     def fail(self, error: StorageError) -> None:
-        """The directory is offline: close without writing; every further request is refused."""
+        """The log directory is offline: close without writing, and fail all later requests."""
         self.failure = error
         self.release()
 
     def release(self) -> None:
-        """Let go of every descriptor and of the indexes in memory."""
+        """Release all descriptors and the indexes in memory."""
         self.limits.invalidate()
         self._write = _not_open
-        self.forget_tail()
+        self.forget_recent_batches()
         for segment in self.segments:
             segment.seal()
             segment.release_files()
 
     def release_idle_files(self) -> None:
-        """Close descriptors that no append needs; readers at work keep theirs, later ones reopen."""
+        """Close the descriptors that appends do not need; readers that have one keep it."""
         for segment in self.segments:
             if segment is not self.active:
                 segment.release_files()
@@ -256,7 +255,7 @@ class LogState:
             self.active.release_files()
 
     def move_to(self, path: str) -> None:
-        """The partition's directory was renamed."""
+        """The directory of the partition was renamed."""
         self.path = path
         for segment in self.segments:
             segment.move_to(path)

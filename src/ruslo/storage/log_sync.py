@@ -1,8 +1,8 @@
-"""What a log has not synced yet, and one flush of it, cut in two so that the slow half can run in a thread.
+"""Flushes a log in three steps, so that the slow one can run in a thread.
 
-``Log.sync_targets()`` says on the event loop what must reach the disk; ``SyncTargets.run()``, or
-``run_together`` for many logs, does it anywhere; ``Log.mark_flushed()`` takes note of it, on the event loop
-again.
+1. ``Log.sync_targets()``, on the event loop: collects what must be synced (``Unsynced``).
+2. ``SyncTargets.run()``, or ``run_together`` for many logs, in any thread: syncs it.
+3. ``Log.mark_flushed()``, on the event loop: raises the recovery point.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ruslo.storage.leader_epochs import LeaderEpochCache
 from ruslo.storage.partition_files import PARTITION_METADATA
 from ruslo.storage.segment import Segment
 
-_WORTH_SYNCING_ALL = 32
+_SYNC_ALL_MIN_LOGS = 32
 _NEW_SUFFIX = ".tmp"
 
 
@@ -27,7 +27,7 @@ class SyncTargets:
     end_offset: int
     """Everything below this offset is durable once ``run`` has returned."""
     generation: int
-    """Of the log; a truncation in between makes the result void."""
+    """Number of truncations of the log; another truncation invalidates the result."""
     files: tuple[DiskFile, ...]
     paths: tuple[str, ...]
     replacements: tuple[tuple[str, bytes], ...]
@@ -35,43 +35,43 @@ class SyncTargets:
     segments: tuple[Segment, ...]
     """Sealed segments among the files."""
     name_changes: int
-    """How many changes of names in the partition's directory are covered."""
-    aborts: int
+    """How many changes of file names in the partition directory are covered."""
+    txn_index_entries: int
     """How many entries of transaction indexes are covered."""
 
     def run(self) -> None:
-        """Sync everything. On a DiskError the directory must go offline: a second try could only pretend.
+        """Sync everything. After a DiskError the directory must go offline: a retry may succeed falsely.
 
-        Closed segments come before the active one, so that no record is safe that has unsafe ones before it.
+        Sealed segments are synced before the active one, so no record is durable before earlier ones are.
         """
         for path in self.paths:
-            with _unless_gone():
+            with _ignore_missing():
                 self.disk.sync_file(path)
         for file in self.files:
             file.sync()
         for path, data in self.replacements:
-            with _unless_gone():
+            with _ignore_missing():
                 _replace(self.disk, path, data)
         for path in self.directories:
-            with _unless_gone():
+            with _ignore_missing():
                 self.disk.sync_directory(path)
 
 
 def run_together(targets: Sequence[SyncTargets]) -> None:
-    """Run the flushes of many logs: thousands of small files are synced as a whole, not one by one."""
-    if len(targets) < _WORTH_SYNCING_ALL:
+    """Run the flushes of many logs: with one sync of the file system instead of thousands of files."""
+    if len(targets) < _SYNC_ALL_MIN_LOGS:
         for target in targets:
             target.run()
         return
     disks = {id(target.disk): target.disk for target in targets}.values()
     replacements = [(target.disk, *replacement) for target in targets for replacement in target.replacements]
     for disk, path, data in replacements:
-        with _unless_gone():
+        with _ignore_missing():
             disk.write_file(path + _NEW_SUFFIX, data)
     for disk in disks:
         disk.sync_everything()
     for disk, path, _ in replacements:
-        with _unless_gone():
+        with _ignore_missing():
             disk.rename(path + _NEW_SUFFIX, path)
     if replacements:
         for disk in disks:
@@ -79,7 +79,7 @@ def run_together(targets: Sequence[SyncTargets]) -> None:
 
 
 def _replace(disk: Disk, path: str, data: bytes) -> None:
-    """On a full disk the old file stays as it was, so that the flush may be tried again later."""
+    """Replace a file. On a full disk the old file stays as it is, so the flush can be retried later."""
     try:
         disk.replace_file(path, data)
     except DiskError as error:
@@ -88,8 +88,8 @@ def _replace(disk: Disk, path: str, data: bytes) -> None:
 
 
 @contextmanager
-def _unless_gone() -> Iterator[None]:
-    """Retention or the topic's deletion may take a file away while a flush is under way in a thread."""
+def _ignore_missing() -> Iterator[None]:
+    """Ignore missing files: retention or a topic deletion may remove them while a flush runs in a thread."""
     try:
         yield
     except DiskError as error:
@@ -98,13 +98,13 @@ def _unless_gone() -> Iterator[None]:
 
 
 class Unsynced:
-    """Everything of a log, other than its active segment, that a flush must reach."""
+    """The files of a log, other than its active segment, that the next flush must sync."""
 
     __slots__ = (
-        "_abort_indexes",
-        "_aborts",
         "_name_changes",
         "_synced_name_changes",
+        "_txn_index_entries",
+        "_txn_indexes",
         "created",
         "generation",
         "segments",
@@ -113,14 +113,14 @@ class Unsynced:
 
     def __init__(self, *, created: bool, segments: Iterable[Segment]) -> None:
         self.created = created
-        """The partition's directory itself is new."""
+        """Whether the partition directory itself is new."""
         self._name_changes = int(created)
         self._synced_name_changes = 0
         self.segments = list(segments)
         self.snapshots: list[str] = []
-        self._abort_indexes: set[str] = set()
-        """Transaction indexes that have grown: what they lack below the recovery point nobody would find."""
-        self._aborts = 0
+        self._txn_indexes: set[str] = set()
+        """Transaction indexes with new entries. Recovery cannot detect lost ones below the recovery point."""
+        self._txn_index_entries = 0
         self.generation = 0
 
     def __bool__(self) -> bool:
@@ -131,7 +131,7 @@ class Unsynced:
         return self._name_changes > self._synced_name_changes
 
     def names_changed(self) -> None:
-        """A file came into the partition's directory, or left it."""
+        """A file was added to the partition directory, removed or renamed."""
         self._name_changes += 1
 
     def add_segment(self, segment: Segment) -> None:
@@ -143,9 +143,9 @@ class Unsynced:
         self.names_changed()
 
     def add_txn_index(self, index_path: str) -> None:
-        """A transaction index, perhaps a new one, has grown."""
-        self._abort_indexes.add(index_path)
-        self._aborts += 1
+        """A transaction index, perhaps a new one, got an entry."""
+        self._txn_indexes.add(index_path)
+        self._txn_index_entries += 1
         self.names_changed()
 
     def keep_segments(self, kept: list[Segment]) -> None:
@@ -166,7 +166,7 @@ class Unsynced:
     ) -> SyncTargets:
         paths = [path for segment in self.segments for path in segment.existing_files()]
         paths += self.snapshots
-        paths += self._abort_indexes.difference(paths)
+        paths += self._txn_indexes.difference(paths)
         directories = [log_path] if self._names_changed else []
         if self.created:
             paths.append(f"{log_path}/{PARTITION_METADATA}")
@@ -181,15 +181,15 @@ class Unsynced:
             directories=tuple(directories),
             segments=tuple(self.segments),
             name_changes=self._name_changes,
-            aborts=self._aborts,
+            txn_index_entries=self._txn_index_entries,
         )
 
-    def done(self, targets: SyncTargets, epochs: LeaderEpochCache) -> None:
-        """Forget what ``targets`` has synced; what came up while it ran stays."""
+    def mark_synced(self, targets: SyncTargets, epochs: LeaderEpochCache) -> None:
+        """Forget what ``targets`` has synced, but not what was added while it ran."""
         self.segments = [segment for segment in self.segments if segment not in targets.segments]
         self.snapshots = [path for path in self.snapshots if path not in targets.paths]
-        if targets.aborts == self._aborts:
-            self._abort_indexes.clear()
+        if targets.txn_index_entries == self._txn_index_entries:
+            self._txn_indexes.clear()
         self._synced_name_changes = max(self._synced_name_changes, targets.name_changes)
         self.created = False
         if targets.replacements and targets.replacements[0][1] == epochs.to_bytes():

@@ -1,7 +1,7 @@
-"""Cutting a log back, because its leader's history is another one (KIP-101, KIP-279).
+"""Truncates a log where it diverges from the leader's log (KIP-101, KIP-279).
 
-Cuts fall between batches. Segments go from the last backwards, so that a crash in the middle leaves a log
-that is whole up to some point and never one with a hole.
+A log is truncated between batches. Segments are deleted from the last one backwards, so a crash in the middle
+never leaves a gap.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def _to_the_end() -> Iterator[None]:
-    """What stops half way, be it for lack of descriptors, leaves segments, end and producers that do not fit
-    each other: only the next start can put that right."""
+def _all_or_offline() -> Iterator[None]:
+    """Make every DiskError fatal: after half a truncation, segments and producer state do not match.
+
+    Only the next start can recover from that, even if the cause was a lack of descriptors.
+    """
     try:
         yield
     except DiskError as error:
@@ -33,10 +35,10 @@ def _to_the_end() -> Iterator[None]:
         raise
 
 
-@_to_the_end()
+@_all_or_offline()
 def truncate_to(log: Log, offset: int) -> bool:
     if offset >= log.end_offset:
-        # An epoch in which this replica led but wrote nothing begins at the end, and may not be the leader's.
+        # An epoch in which this replica led without appending starts at the end; the leader may not have it.
         log.epochs.truncate_from_end(log.end_offset)
         return False
     if offset < log.segments[0].base_offset:
@@ -51,7 +53,7 @@ def truncate_to(log: Log, offset: int) -> bool:
     found = segment.find(offset)
     if found is not None:
         position, header = found
-        # A batch that holds the offset goes as a whole; then the log ends before it.
+        # A batch that has the offset is removed as a whole, and the log ends before it.
         end_offset = min(offset, header[BASE_OFFSET])
         segment.truncate_to(position, header[BASE_OFFSET] - segment.base_offset)
     segment.txn_index.truncate_to(end_offset)
@@ -66,13 +68,13 @@ def truncate_to(log: Log, offset: int) -> bool:
     try:
         log.write_producer_snapshot()
     except DiskError as error:
-        # It only shortens the next start; the log is cut, and must not seem to be as it was.
+        # The snapshot only shortens the next start. The log is truncated, so this must not fail.
         if not error.disk_full:
             raise
     return True
 
 
-@_to_the_end()
+@_all_or_offline()
 def truncate_fully_and_start_at(log: Log, offset: int) -> None:
     while log.segments:
         _discard(log, log.segments.pop())

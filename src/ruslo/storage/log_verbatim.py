@@ -1,4 +1,4 @@
-"""Appending batches that carry their offsets and epochs already: on followers, and to the metadata log."""
+"""Appends batches that have offsets and leader epochs already: on followers, and to the metadata log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 class _Batch(NamedTuple):
     start: int
-    """Where it begins in what was sent."""
+    """Position in the received bytes."""
     stop: int
     header: HeaderFields
     marker: TransactionMarker | None
@@ -40,29 +40,29 @@ def append_as_is(log: Log, data: ReadBuffer, now_ms: int) -> int:
 
 
 def append_up_to_epoch(log: Log, data: ReadBuffer, leader_epoch: int, now_ms: int) -> int:
-    """Only the leading batches whose epoch is not above the leader's, and what is whole of them."""
+    """Append the whole batches up to the first one with an epoch above the leader's."""
     found = []
     for batch in buffer_headers(data):
         if batch[1][LEADER_EPOCH] > leader_epoch:
             break
         found.append(batch)
-    if _starts_amid(log, found):
-        return _begin_with_whole_batch(log, data, found, now_ms)
+    if _starts_inside_batch(log, found):
+        return _append_first_batch(log, data, found, now_ms)
     return _append(log, data, found, now_ms)
 
 
-def _starts_amid(log: Log, found: list[tuple[int, HeaderFields]]) -> bool:
-    """An empty log begins where its leader's does, and that may be amid a batch: DeleteRecords says where."""
+def _starts_inside_batch(log: Log, found: list[tuple[int, HeaderFields]]) -> bool:
+    """Whether the log is empty and its start offset is inside a batch, as DeleteRecords may leave it."""
     if not found or len(log.segments) > 1 or log.active.size or log.start_offset < log.end_offset:
         return False
     header = found[0][1]
     return header[BASE_OFFSET] < log.start_offset <= last_offset_of(header)
 
 
-def _begin_with_whole_batch(
+def _append_first_batch(
     log: Log, data: ReadBuffer, found: list[tuple[int, HeaderFields]], now_ms: int
 ) -> int:
-    """The log holds the batch as a whole; for its readers it begins where it did."""
+    """Append a batch as a whole and keep the log start offset inside it."""
     start_offset, base_offset = log.start_offset, found[0][1][BASE_OFFSET]
     check_batches(data, found, base_offset)
     log.truncate_fully_and_start_at(base_offset)
@@ -74,7 +74,7 @@ def _begin_with_whole_batch(
 def _append(log: Log, data: ReadBuffer, found: list[tuple[int, HeaderFields]], now_ms: int) -> int:
     check_batches(data, found, log.end_offset)
     view = memoryview(data)
-    # All markers are read before anything is written: one that cannot be read must not be in the log.
+    # All markers are read before anything is written: a malformed one must not get into the log.
     batches = [_batch(view, start, header) for start, header in found]
     at = 0
     while at < len(batches):
@@ -106,24 +106,24 @@ def _batch(view: memoryview, start: int, header: HeaderFields) -> _Batch:
 
 
 def _append_abort_marker(log: Log, view: memoryview, batch: _Batch) -> None:
-    """By itself, because a second file has a part in it."""
+    """Append one marker by itself, because the transaction index is written with it."""
     assert batch.marker is not None
     position = log.active.size
     aborted = log.producers.aborted_by(batch.marker, batch.header[BASE_OFFSET])
     log.write_marker(view[batch.start : batch.stop], position, aborted)
-    _note(log, batch, position)
+    _update_state(log, batch, position)
 
 
 def _append_run(log: Log, view: memoryview, run: list[_Batch]) -> None:
-    """One write of batches that go into the active segment together."""
+    """Append batches to the active segment with one write."""
     position, start = log.active.size, run[0].start
     log.write(view[start : run[-1].stop], position)
     for batch in run:
-        _note(log, batch, position + batch.start - start)
+        _update_state(log, batch, position + batch.start - start)
 
 
-def _note(log: Log, batch: _Batch, position: int) -> None:
-    """Of a batch that has been written. Nothing here may fail: the next one is written behind it."""
+def _update_state(log: Log, batch: _Batch, position: int) -> None:
+    """Update the log after a batch was written. This must not fail."""
     header = batch.header
     base_offset, last_offset = header[BASE_OFFSET], last_offset_of(header)
     if header[LEADER_EPOCH] > log.epochs.latest:

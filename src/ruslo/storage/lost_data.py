@@ -1,7 +1,7 @@
-"""Records that this broker had and cannot find any more: what operators are told of damaged log directories.
+"""The broker's list of lost data: records that this broker had and cannot find in its log directories.
 
-One list per broker. Whatever finds a loss adds an entry to it; metrics, ``ruslo cluster health`` and the
-console show the list. An entry leaves when the records are here again, or the replica is not.
+Metrics, ``ruslo cluster health`` and the console show the list. An entry is removed when the records were
+replicated again or the replica was removed.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class LossKind(enum.Enum):
     """Which part of a replica is lost."""
 
     REPLICA = "whole"
-    """The whole log: its directory is gone, or nothing proves to which topic it belongs."""
+    """The whole log: its directory is missing, or nothing proves which topic it belongs to."""
     TAIL = "tail"
-    """The end of the log: it ends before an offset that was on disk."""
+    """The end of the log: an offset past it was on disk."""
     UNSYNCED_TAIL = "unsynced tail"
-    """The end of the log, whose records only the page cache can have had: a power failure does this."""
+    """The end of the log, whose records were only in the page cache: a power failure loses them."""
     RECORDS = "records"
     """Records inside the log."""
 
@@ -38,10 +38,10 @@ class LostData:
     partition: TopicPartition
     kind: LossKind
     detail: str
-    """What was found, and where."""
+    """What was found in which file."""
     first_offset: int = UNKNOWN_OFFSET
     end_offset: int = UNKNOWN_OFFSET
-    """The first offset that is not lost any more."""
+    """The first offset after the loss."""
 
     def __str__(self) -> str:
         what = f"{self.partition}: the {self.kind.value} of the log is lost"
@@ -53,7 +53,7 @@ class LostData:
 
 
 class LostDataList:
-    """Entries by partition, kind and first offset. Threads that open logs add to it too."""
+    """Entries by partition, kind and first offset; thread-safe, because threads that open logs add to it."""
 
     def __init__(self) -> None:
         self._entries: dict[tuple[TopicPartition, LossKind, int], LostData] = {}
@@ -67,7 +67,7 @@ class LostDataList:
         return len(self._entries)
 
     def add(self, lost: LostData) -> None:
-        """Report a loss, at ERROR, unless it is known."""
+        """Add an entry, and log it at ERROR if it is new."""
         key = lost.partition, lost.kind, lost.first_offset
         with self._lock:
             known = self._entries.get(key)
@@ -76,7 +76,7 @@ class LostDataList:
             logger.error("Lost data: %s", lost, extra=log_ids(partition=lost.partition))
 
     def forget(self, partition: TopicPartition, kind: LossKind | None = None) -> None:
-        """The records of a partition are here again, or the partition is not. None: of every kind."""
+        """Remove the entries of a partition; ``kind`` None: of every kind."""
         with self._lock:
             for key in list(self._entries):
                 if key[0] == partition and kind in (None, key[1]):

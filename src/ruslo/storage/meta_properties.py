@@ -1,4 +1,4 @@
-"""``meta.properties``: whose log directory this is. Written by ``ruslo storage format``, or Kafka's tool."""
+"""``meta.properties``: the cluster and node that own a log directory; ``ruslo storage format`` writes it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MetaProperties:
         return format_properties(fields).encode()
 
     def check_owner(self, directory: str, cluster_id: str | None, node_id: int) -> None:
-        """Refuse a directory that belongs to another cluster or node; None: the cluster is not known yet."""
+        """Raise StorageError if the owner is another cluster or node; ``cluster_id`` None: not known yet."""
         if cluster_id is not None and self.cluster_id != cluster_id:
             raise StorageError(
                 f"{directory} belongs to cluster {self.cluster_id}, this node to {cluster_id}: "
@@ -46,7 +46,7 @@ def parse_meta_properties(data: bytes, path: str) -> MetaProperties:
     try:
         fields = parse_properties(decode_properties(data))
         if fields["version"] != _VERSION:
-            raise StorageError(f"{path} has version {fields['version']}, only {_VERSION} is known")
+            raise StorageError(f"{path} has version {fields['version']}, only {_VERSION} is supported")
         return MetaProperties(
             fields["cluster.id"], int(fields["node.id"]), _directory_id(fields["directory.id"], path)
         )
@@ -71,7 +71,7 @@ def _directory_id(text: str, path: str) -> Uuid:
 
 
 def read_meta_properties(disk: Disk) -> MetaProperties | None:
-    """Of a log directory; None if it was never formatted."""
+    """The properties of a log directory; None if it is not formatted."""
     path = f"{disk.directory}/{META_PROPERTIES}"
     return parse_meta_properties(disk.read_file(path), path) if disk.status(path) is not None else None
 

@@ -1,4 +1,4 @@
-"""The names of a partition's directory and of the files in it, and ``partition.metadata``."""
+"""The names of a partition directory and of its files, and ``partition.metadata``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_NAME_BYTES = 255
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:
-    """The partition whose directory is called ``name``; None if no partition's is."""
+    """The partition whose directory has this name; None if it is not such a name."""
     topic, dash, number = name.rpartition("-")
     if not dash or not topic or not number.isascii() or not number.isdigit():
         return None
@@ -28,31 +28,31 @@ def parse_directory_name(name: str) -> TopicPartition | None:
 
 
 def renamed_directory(partition: TopicPartition, suffix: str, unique: Uuid) -> str:
-    """``topic-0.<32 hex>-delete`` and the like; a long topic name is cut to what a file system takes."""
+    """``topic-0.<32 hex>-delete`` or ``-stray``; a long topic name is shortened to fit a file name."""
     ending = f"-{partition.partition}.{unique.hex()}{suffix}"
     return partition.topic[: _MAX_NAME_BYTES - len(ending)] + ending
 
 
 def offset_of(name: str) -> int | None:
-    """The offset a file is named by."""
+    """The offset in a file name; None if it does not start with one."""
     digits = name[:OFFSET_DIGITS]
     return int(digits) if len(digits) == OFFSET_DIGITS and digits.isascii() and digits.isdigit() else None
 
 
 def segment_bases(names: Iterable[str]) -> list[int]:
-    """The base offsets of the segments among ``names``, rising."""
+    """The base offsets of the segments among ``names``, ascending."""
     offsets = (offset_of(name) for name in names if name.endswith(LOG_SUFFIX))
     return sorted(offset for offset in offsets if offset is not None)
 
 
 def snapshot_offsets(names: Iterable[str]) -> list[int]:
-    """The offsets of the producer snapshots among ``names``, rising."""
+    """The offsets of the producer snapshots among ``names``, ascending."""
     offsets = (offset_of(name) for name in names if name.endswith(SNAPSHOT_SUFFIX))
     return sorted(offset for offset in offsets if offset is not None)
 
 
 def format_partition_metadata(topic_id: Uuid) -> bytes:
-    # No newline at the end: Kafka writes none.
+    # As in Kafka, without a newline at the end.
     return f"version: 0\ntopic_id: {uuid_to_text(topic_id)}".encode()
 
 

@@ -1,4 +1,4 @@
-"""What a partition remembers of one producer id."""
+"""The state of one producer id in a partition."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ NO_PRODUCER_EPOCH = -1
 NO_COORDINATOR_EPOCH = -1
 NO_OFFSET = -1
 REMEMBERED_BATCHES = 5
-"""Clients keep at most this many requests in flight when idempotent, so no older duplicate can arrive."""
+"""An idempotent producer has at most this many requests in flight, so no older duplicate can arrive."""
 SEQUENCE_MASK = 0x7FFF_FFFF
 """Sequences wrap from 2^31 - 1 to 0."""
 
 
 class BatchMetadata(NamedTuple):
-    """A batch as the duplicate check knows it."""
+    """What the duplicate check needs to know about a batch."""
 
     last_sequence: int
     last_offset: int
@@ -50,7 +50,7 @@ class ProducerEntry:
         self.next_sequence = 0
         self.coordinator_epoch = NO_COORDINATOR_EPOCH
         self.transaction_start = NO_OFFSET
-        """First offset of the open transaction, -1 if none is open."""
+        """First offset of the open transaction, -1 if no transaction is open."""
         self.last_timestamp = -1
 
     @property
@@ -58,26 +58,26 @@ class ProducerEntry:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def move_to_epoch(self, epoch: int) -> None:
-        """A newer epoch begins its sequences at 0 and shares no duplicates with the old one."""
+        """Start a new epoch: sequences start at 0, and earlier batches are not duplicates any more."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
             self.next_sequence = 0
 
-    def add_batch(self, trace: BatchMetadata) -> None:
+    def add_batch(self, batch: BatchMetadata) -> None:
         batches = self.batches
-        batches.append(trace)
+        batches.append(batch)
         if len(batches) > REMEMBERED_BATCHES:
             del batches[0]
-        self.next_sequence = (trace[0] + 1) & SEQUENCE_MASK
-        self.last_timestamp = trace[3]
+        self.next_sequence = (batch[0] + 1) & SEQUENCE_MASK
+        self.last_timestamp = batch[3]
 
     def find_duplicate(self, epoch: int, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
         if epoch == self.epoch:
-            for trace in self.batches:
-                if trace.last_sequence == last_sequence and trace.first_sequence == first_sequence:
-                    return trace
+            for batch in self.batches:
+                if batch.last_sequence == last_sequence and batch.first_sequence == first_sequence:
+                    return batch
         return None
 
-    def is_in_open_transaction(self, trace: BatchMetadata) -> bool:
-        return NO_OFFSET != self.transaction_start <= trace.first_offset
+    def is_in_open_transaction(self, batch: BatchMetadata) -> bool:
+        return NO_OFFSET != self.transaction_start <= batch.first_offset

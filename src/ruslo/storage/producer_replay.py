@@ -1,4 +1,4 @@
-"""Producer state from batches that are in the log already: recovery, truncation, follower appends."""
+"""Rebuilds the producer state from batches of the log: recovery, truncation, follower appends."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ def read_marker(batch: ReadBuffer) -> TransactionMarker | None:
 
 
 def _decode_marker(header: HeaderFields, batch: ReadBuffer) -> TransactionMarker | None:
-    """However it is laid out."""
+    """As ``read_marker``, for any layout of the record."""
     record = next(read_records(batch), None)
     if record is None:
-        # Compaction leaves a marker's batch without its record once nothing depends on it.
+        # Compaction leaves the batch of a marker without its record when nothing depends on it.
         return None
     kind = read_control_type(record.key)
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
@@ -84,7 +84,7 @@ def _decode_marker(header: HeaderFields, batch: ReadBuffer) -> TransactionMarker
 def replay_batch(
     producers: ProducerStates, header: HeaderFields, batch: ReadBuffer
 ) -> AbortedTransaction | None:
-    """Take note of a batch; the entry for the transaction index if it is a marker that aborts data."""
+    """Apply a batch to the producer state; returns the transaction index entry if the batch aborts data."""
     is_marker = header[PRODUCER_ID] != NO_PRODUCER_ID and header[ATTRIBUTES] & CONTROL
     return replay(producers, header, read_marker(batch) if is_marker else None)
 
@@ -92,7 +92,7 @@ def replay_batch(
 def replay(
     producers: ProducerStates, header: HeaderFields, marker: TransactionMarker | None
 ) -> AbortedTransaction | None:
-    """As ``replay_batch``, of a batch whose marker, if it holds one, has been read."""
+    """As ``replay_batch``, for a batch whose marker, if any, was read already."""
     if header[PRODUCER_ID] == NO_PRODUCER_ID:
         return None
     if not header[ATTRIBUTES] & CONTROL:
@@ -104,16 +104,15 @@ def replay(
 def load_producers(
     disk: Disk, log_path: str, segments: Sequence[Segment], snapshot_offsets: Sequence[int], end_offset: int
 ) -> tuple[ProducerStates, int]:
-    """The producer state at ``end_offset``: the newest readable snapshot, then the batches after it.
+    """The producer state at ``end_offset``: the latest readable snapshot plus the batches after it.
 
-    Returns the state and the offset of the snapshot it was built on (the first segment's base if there was
-    none).
+    Returns the state and the offset of that snapshot (without one, the base offset of the first segment).
     """
     producers = ProducerStates()
     for offset in sorted((offset for offset in snapshot_offsets if offset <= end_offset), reverse=True):
         if load_snapshot(disk, snapshot_path(log_path, offset), producers):
             break
-        # Damaged: an older one and more batches give the same state.
+        # Damaged: an older snapshot and more batches give the same state.
         disk.unlink(snapshot_path(log_path, offset))
     else:
         offset = segments[0].base_offset
@@ -130,13 +129,13 @@ def restore_completed_transactions(
     high_watermark: int,
     end_offset: int,
 ) -> None:
-    """Have the state at ``end_offset`` know the transactions whose markers are not below the high watermark.
+    """Add the completed transactions whose markers are not below the high watermark.
 
-    A snapshot names the transactions that are open. One that ended before it, but behind the high watermark,
-    must hold the last stable offset back all the same: another leader may have that marker cut off.
+    A snapshot has only open transactions. One that completed before the snapshot, but past the high
+    watermark, still holds back the last stable offset: the log may be truncated before its marker.
     """
     if high_watermark <= segments[0].base_offset and len(segments) > 1:
-        # Nobody knows the high watermark, and there may be gigabytes behind it.
+        # The high watermark is unknown, and there may be gigabytes after it.
         return
     if all(map(producers.has_completed_at, _marker_offsets(segments, high_watermark, end_offset))):
         return
@@ -175,7 +174,7 @@ def load_snapshot(disk: Disk, path: str, producers: ProducerStates) -> bool:
 
 
 def replay_range(producers: ProducerStates, segments: Sequence[Segment], start: int, end: int) -> None:
-    """Feed the batches in [start, end) to the producer state."""
+    """Apply the batches in [start, end) to the producer state."""
     if start >= end:
         return
     for at, segment in enumerate(segments):

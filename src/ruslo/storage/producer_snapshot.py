@@ -1,4 +1,4 @@
-"""``<offset>.snapshot``: the producer state as it was at an offset, with the last batch of each producer."""
+"""``<offset>.snapshot``: the producer state at an offset, with the last batch of each producer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ruslo.storage.producer_entry import SEQUENCE_MASK, BatchMetadata, ProducerE
 
 SNAPSHOT_SUFFIX = ".snapshot"
 EMPTY_SIZE = 10
-"""Size of a snapshot without producers, which need not even be opened."""
+"""Size of a snapshot without producers."""
 
 _HEADER = struct.Struct(">hIi")
 _CRC = struct.Struct(">I")
@@ -50,11 +50,11 @@ def decode_snapshot(data: bytes, path: str) -> list[ProducerEntry]:
         raise CorruptLogError(f"{path} has {len(data)} bytes, too few for a producer snapshot")
     version, crc, count = _HEADER.unpack_from(data)
     if version != _VERSION:
-        raise CorruptLogError(f"{path} has version {version}, only {_VERSION} is known")
+        raise CorruptLogError(f"{path} has version {version}, only {_VERSION} is supported")
     if crc != crc32c(memoryview(data)[_CRC_FROM:]):
         raise CorruptLogError(f"{path} fails its checksum")
     if len(data) != _HEADER.size + count * _ENTRY.size:
-        raise CorruptLogError(f"{path} announces {count} producers, but has {len(data)} bytes")
+        raise CorruptLogError(f"{path} says that it has {count} producers, but has {len(data)} bytes")
     entries = []
     for row in _ENTRY.iter_unpack(memoryview(data)[_HEADER.size :]):
         producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, start = row

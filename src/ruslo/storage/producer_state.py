@@ -1,22 +1,22 @@
-"""Producer state of a partition: what makes producers idempotent and transactions visible in time.
+"""The producer state of a partition: sequences, epochs and open transactions of its producers.
 
-The rules for a batch of a client, in this order (KIP-98, KIP-360, KIP-890):
+Rules for a batch of a client, in this order (KIP-98, KIP-360, KIP-890):
 
 | batch                                                      | result                                     |
 |------------------------------------------------------------|--------------------------------------------|
-| same epoch, exactly the sequences of one of the last five  | a duplicate: answered with its old offset  |
-| the same, but that one's transaction has ended             | UNKNOWN_PRODUCER_ID                        |
-| begins a transaction, and its guard is gone                | INVALID_TXN_STATE                          |
+| same epoch, exactly the sequences of one of the last five  | a duplicate: acked with its old offset     |
+| the same, but the transaction of that one has ended        | UNKNOWN_PRODUCER_ID                        |
+| starts a transaction, its verification guard was removed   | INVALID_TXN_STATE                          |
 | epoch below the known one                                  | INVALID_PRODUCER_EPOCH                     |
-| behind one that found no room on the disk                  | KAFKA_STORAGE_ERROR, as that one got       |
-| begins a transaction, an earlier batch asked to begin it   | OUT_OF_ORDER_SEQUENCE_NUMBER               |
+| after one that failed on a full disk                       | KAFKA_STORAGE_ERROR, as that one           |
+| starts a transaction that an earlier batch waits to start  | OUT_OF_ORDER_SEQUENCE_NUMBER               |
 | epoch above the known one                                  | sequence 0, else OUT_OF_ORDER_…            |
 | producer unknown                                           | any sequence; transactional, v2: only 0    |
 | not the sequence after the last                            | OUT_OF_ORDER_SEQUENCE_NUMBER               |
 | not transactional while a transaction is open              | INVALID_TXN_STATE                          |
 
-What a coordinator appends skips the sequence rules; what a follower appends, and what is read back from the
-log, skips all of them: the leader has checked it.
+Batches of a coordinator skip the sequence rules. Batches that a follower appends, or that are read from the
+log, skip all rules: the leader has applied them.
 """
 
 from __future__ import annotations
@@ -52,23 +52,24 @@ class TransactionMarker(NamedTuple):
 
 
 class ProducerStates:
-    """The producers of one partition. ``entries`` is read directly by the append path."""
+    """The producers of one partition. The append path reads ``entries`` directly."""
 
     __slots__ = ("_completed", "_open", "awaiting_retry", "entries", "guards")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         self.guards: dict[int, VerificationGuard] = {}
-        """By producer id: batches that would begin a transaction and wait for its coordinator's word."""
+        """By producer id: the guard of batches that wait for the verification of their transaction."""
         self.awaiting_retry: dict[int, tuple[int, int]] = {}
-        """By producer id: epoch and sequence of a batch for which the disk had no room, until it comes again.
+        """By producer id: epoch and sequence of a batch that failed on a full disk, until it is retried.
 
-        What was in flight behind it must fail as it did. Of a gap in the sequences librdkafka would conclude
-        that it must begin a new epoch, and in that it repeats what other partitions hold already."""
+        Batches in flight after it must fail with the same error. With OUT_OF_ORDER_SEQUENCE_NUMBER librdkafka
+        would start a new epoch and send again what other partitions have already.
+        """
         self._open: dict[int, int] = {}
-        """First offset → producer id of open transactions; rising, as each begins at the log's end."""
+        """First offset → producer id of open transactions, ascending because each starts at the log end."""
         self._completed: dict[int, int] = {}
-        """First offset → marker offset of ended transactions whose marker is not below the high watermark."""
+        """First offset → marker offset of completed transactions with a marker past the high watermark."""
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -80,7 +81,7 @@ class ProducerStates:
         return entry is not None and entry.transaction_start != NO_OFFSET and entry.epoch == epoch
 
     def guard(self, producer_id: int, epoch: int, sequence: int, now_ms: int) -> VerificationGuard:
-        """The guard for a batch that would begin a transaction: the producer's own, or a new one."""
+        """The verification guard of a producer, for a batch that would start a transaction."""
         guard = self.guards.get(producer_id)
         if guard is None:
             guard = self.guards[producer_id] = VerificationGuard(epoch, sequence, now_ms)
@@ -89,7 +90,7 @@ class ProducerStates:
         return guard
 
     def is_overtaken(self, producer_id: int, epoch: int, guard: VerificationGuard) -> bool:
-        """Whether a marker has come since the guard was made."""
+        """Whether a marker was appended after the guard was created."""
         return self.guards.get(producer_id) is not guard and not self.has_open_transaction(producer_id, epoch)
 
     def check(
@@ -100,9 +101,9 @@ class ProducerStates:
         transaction_v2: bool = False,
         guard: VerificationGuard | None = None,
     ) -> BatchMetadata | None:
-        """Whether a data batch may be appended: the earlier batch it repeats, or None; raises KafkaError.
+        """Check that a data batch may be appended; returns the earlier batch if it is a duplicate.
 
-        ``guard``: under which the coordinator was asked for it; None if nobody had to be.
+        ``guard``: the verification guard of the batch; None if it needed no verification. Raises KafkaError.
         """
         attributes, delta, producer_id, epoch, first_sequence = (
             header[ATTRIBUTES],
@@ -118,7 +119,7 @@ class ProducerStates:
             duplicate = entry.find_duplicate(epoch, first_sequence, last_sequence)
             if duplicate is not None:
                 if transactional and not entry.is_in_open_transaction(duplicate):
-                    raise _used_again(producer_id, epoch, first_sequence, duplicate)
+                    raise _reused_sequence(producer_id, epoch, first_sequence, duplicate)
                 return duplicate
         self.check_epoch_and_guard(producer_id, epoch, guard)
         if check_sequence:
@@ -126,8 +127,8 @@ class ProducerStates:
             if epoch == missing_epoch and first_sequence != missing_sequence:
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR,
-                    f"producer {producer_id} must first send sequence {missing_sequence} again: the disk had "
-                    f"no room for it",
+                    f"sequence {missing_sequence} of producer {producer_id} failed on a full disk; retry it "
+                    f"first",
                 )
             if (
                 guard is not None
@@ -139,8 +140,8 @@ class ProducerStates:
             if entry is not None:
                 expected = entry.next_sequence if epoch == entry.epoch else 0
             else:
-                # A version 2 client begins every epoch with a transaction's first batch; others may have been
-                # forgotten in the middle.
+                # A version 2 client starts every epoch with the first batch of a transaction. The state of
+                # another client may have expired.
                 expected = 0 if transactional and transaction_v2 else first_sequence
             if first_sequence != expected:
                 raise _out_of_order(producer_id, epoch, first_sequence, expected)
@@ -152,7 +153,7 @@ class ProducerStates:
         return None
 
     def check_epoch_and_guard(self, producer_id: int, epoch: int, guard: VerificationGuard | None) -> None:
-        """What holds for every transactional batch, also for one that a coordinator of this broker writes."""
+        """Check the rules that hold for every transactional batch, those of coordinators included."""
         entry = self.entries.get(producer_id)
         if guard is not None and self.is_overtaken(producer_id, epoch, guard):
             raise KafkaError(
@@ -162,34 +163,34 @@ class ProducerStates:
         if entry is not None and epoch < entry.epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {producer_id} has epoch {entry.epoch} here, the batch has the older {epoch}",
+                f"producer {producer_id} has epoch {entry.epoch}, the batch has the older epoch {epoch}",
             )
 
     def check_marker(self, marker: TransactionMarker, transaction_version: int) -> None:
         entry = self.entries.get(marker.producer_id)
         if entry is None:
             return
-        # KIP-890: under version 2 a marker carries the bumped epoch, so one that does not is late; except the
-        # repetition of a marker that was written already, which is harmless.
+        # KIP-890: under version 2 a marker has the bumped epoch, so one without it is late. A retry of a
+        # marker that is in the log already is harmless.
         late = marker.epoch < entry.epoch or (
             transaction_version >= 2 and marker.epoch == entry.epoch and entry.transaction_start != NO_OFFSET
         )
         if late:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"marker of producer {marker.producer_id} has epoch {marker.epoch}, here it is {entry.epoch}",
+                f"the marker of producer {marker.producer_id} has epoch {marker.epoch}, not {entry.epoch}",
             )
         if marker.coordinator_epoch < entry.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"marker of producer {marker.producer_id} comes from coordinator epoch "
-                f"{marker.coordinator_epoch}, {entry.coordinator_epoch} has written since",
+                f"the marker of producer {marker.producer_id} has coordinator epoch "
+                f"{marker.coordinator_epoch}, a coordinator of epoch {entry.coordinator_epoch} was later",
             )
 
-    # --- changes, once the batch is in the log ------------------------------------------
+    # --- changes, after the batch is in the log -----------------------------------------
 
     def append_data(self, header: HeaderFields, base_offset: int) -> None:
-        """Take note of a data batch of an idempotent producer that was written at ``base_offset``."""
+        """Apply a data batch of an idempotent producer that was written at ``base_offset``."""
         _, _, _, _, _, attributes, delta, _, timestamp, producer_id, epoch, first_sequence, _ = header
         entry = self.entries.get(producer_id)
         if entry is None:
@@ -199,7 +200,7 @@ class ProducerStates:
         entry.add_batch(
             BatchMetadata((first_sequence + delta) & SEQUENCE_MASK, base_offset + delta, delta, timestamp)
         )
-        # It has come again, be it through another leader.
+        # The batch was retried, perhaps through another leader.
         self.awaiting_retry.pop(producer_id, None)
         if attributes & TRANSACTIONAL and entry.transaction_start == NO_OFFSET:
             entry.transaction_start = base_offset
@@ -207,16 +208,16 @@ class ProducerStates:
             self.guards.pop(producer_id, None)
 
     def aborted_by(self, marker: TransactionMarker, offset: int) -> AbortedTransaction | None:
-        """The entry for the transaction index if a marker at ``offset`` aborts any data."""
+        """The transaction index entry if a marker at ``offset`` aborts any data."""
         entry = self.entries.get(marker.producer_id)
         if marker.committed or entry is None or entry.transaction_start == NO_OFFSET:
             return None
         start = entry.transaction_start
-        oldest_left = next((first for first in self._open if first != start), offset + 1)
-        return AbortedTransaction(marker.producer_id, start, offset, oldest_left)
+        oldest_open = next((first for first in self._open if first != start), offset + 1)
+        return AbortedTransaction(marker.producer_id, start, offset, oldest_open)
 
     def append_marker(self, marker: TransactionMarker, offset: int) -> AbortedTransaction | None:
-        """Take note of a marker at ``offset``; the entry for the transaction index if it aborted any data."""
+        """Apply a marker at ``offset``; returns the transaction index entry if it aborted any data."""
         aborted = None if marker.committed else self.aborted_by(marker, offset)
         self.guards.pop(marker.producer_id, None)
         entry = self.entries.get(marker.producer_id)
@@ -236,11 +237,11 @@ class ProducerStates:
 
     @property
     def has_transactions(self) -> bool:
-        """Whether anything can hold the last stable offset below the high watermark."""
+        """Whether any transaction may hold the last stable offset below the high watermark."""
         return bool(self._open or self._completed)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Where the oldest transaction begins that is open or ends at or past the high watermark."""
+        """The start of the oldest transaction that is open or has a marker past the high watermark."""
         completed = self._completed
         if completed:
             for start in [start for start, marker in completed.items() if marker < high_watermark]:
@@ -252,7 +253,7 @@ class ProducerStates:
         return min(oldest_open, oldest_completed)
 
     def merge_completed(self, other: ProducerStates) -> None:
-        """Of transactions that a snapshot did not tell of, as they had ended before it."""
+        """Add completed transactions, which a snapshot does not have."""
         self._completed.update(other._completed)
 
     def has_completed_at(self, marker_offset: int) -> bool:
@@ -262,10 +263,10 @@ class ProducerStates:
         """(first offset, producer id), oldest first."""
         return list(self._open.items())
 
-    # --- coming and going ---------------------------------------------------------------
+    # --- loading and expiring -----------------------------------------------------------
 
     def restore(self, entry: ProducerEntry) -> None:
-        """Take over an entry from a snapshot; ``finish_restore`` follows the last."""
+        """Add an entry of a snapshot; ``finish_restore`` must follow the last one."""
         self.entries[entry.producer_id] = entry
 
     def finish_restore(self) -> None:
@@ -276,7 +277,7 @@ class ProducerStates:
         }
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that wrote nothing for ``expiration_ms``; never one with an open transaction."""
+        """Remove producers that appended nothing for ``expiration_ms`` and have no open transaction."""
         expired = [
             producer_id
             for producer_id, entry in self.entries.items()
@@ -297,21 +298,21 @@ class ProducerStates:
         self._completed.clear()
 
 
-def _used_again(producer_id: int, epoch: int, first_sequence: int, earlier: BatchMetadata) -> KafkaError:
-    """No client repeats a batch of a transaction that it has ended: these are other records.
+def _reused_sequence(producer_id: int, epoch: int, first_sequence: int, earlier: BatchMetadata) -> KafkaError:
+    """The error for new records with sequences of a transaction that has ended.
 
-    librdkafka numbers them so after an abort. As a duplicate they would be acked, committed and nowhere. This
-    error makes it abort and begin a new epoch; to OUT_OF_ORDER_SEQUENCE_NUMBER it would answer by giving up.
+    librdkafka reuses sequences after an abort. Acked as duplicates, the records would be lost. With this
+    error it aborts and starts a new epoch; OUT_OF_ORDER_SEQUENCE_NUMBER would be fatal.
     """
     return KafkaError(
         ErrorCode.UNKNOWN_PRODUCER_ID,
-        f"producer {producer_id} used sequence {first_sequence} of epoch {epoch} already, at offset "
-        f"{earlier.first_offset} in a transaction that has ended; abort and begin a new epoch",
+        f"producer {producer_id} has used sequence {first_sequence} of epoch {epoch} at offset "
+        f"{earlier.first_offset}, in a transaction that has ended; abort and start a new epoch",
     )
 
 
 def _out_of_order(producer_id: int, epoch: int, sequence: int, expected: int) -> KafkaError:
     return KafkaError(
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        f"producer {producer_id} at epoch {epoch} sent sequence {sequence}, the next one here is {expected}",
+        f"producer {producer_id} at epoch {epoch} sent sequence {sequence}, expected {expected}",
     )

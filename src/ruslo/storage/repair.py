@@ -1,7 +1,7 @@
-"""Leaves out of a log what ``verify`` found to be damaged, and makes everything anew that can be.
+"""Repairs a partition: removes the damaged bytes that ``verify`` found, and rebuilds all other files.
 
-Offsets stay: where records are lost a gap remains, as compaction leaves them too. A gap at the end of a
-segment is filled with an empty batch, because the broker takes one there for damage.
+Offsets do not change: lost records leave a gap, as compaction does. A gap at the end of a segment is filled
+with an empty batch, because the broker would take it for damage.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _NEW_SUFFIX = ".tmp"
 
 
 def repair_partition(disk: Disk, report: PartitionReport, keep_in: str | None) -> None:
-    """Put right what the report tells; ``keep_in`` gets a copy of every file that loses bytes.
+    """Repair what the report found; ``keep_in`` gets a copy of every file that loses bytes.
 
-    Raises StorageError, before anything was changed, if this cannot be done from here.
+    Raises StorageError, before anything was changed, if the partition cannot be repaired.
     """
     partition = parse_directory_name(os.path.basename(report.path))
     if partition is None:
-        raise StorageError(f"{report.path} is not the directory of a partition in use")
+        raise StorageError(f"{report.path} is not a partition directory")
     for finding in report.findings:
         if finding.kind is Kind.IDENTITY:
             raise StorageError(
-                f"{finding.file}: which topic this is cannot be told from its log. Take the topic id from "
-                "'ruslo topic describe' and write the file, or copy it from a backup"
+                f"{finding.file} cannot be rebuilt: the log does not have the topic id. Write the file with "
+                "the topic id from 'ruslo topic describe', or restore it from a backup"
             )
     damaged: dict[str, list[Finding]] = {}
     for finding in report.findings:
@@ -53,10 +53,10 @@ def repair_partition(disk: Disk, report: PartitionReport, keep_in: str | None) -
     for path, findings in damaged.items():
         if keep_in is not None:
             _keep(path, partition, keep_in)
-        _leave_out(disk, path, findings)
+        _remove_damage(disk, path, findings)
     _fill_ends(disk, report)
-    end_offset = _make_anew(disk, report, partition)
-    _trust_gaps(disk, report, partition, end_offset)
+    end_offset = _rebuild(disk, report, partition)
+    _raise_recovery_point(disk, report, partition, end_offset)
 
 
 def _keep(path: str, partition: TopicPartition, keep_in: str) -> None:
@@ -65,7 +65,7 @@ def _keep(path: str, partition: TopicPartition, keep_in: str) -> None:
     shutil.copy2(path, folder)
 
 
-def _leave_out(disk: Disk, path: str, findings: Iterable[Finding]) -> None:
+def _remove_damage(disk: Disk, path: str, findings: Iterable[Finding]) -> None:
     source = disk.open(path)
     disk.unlink(path + _NEW_SUFFIX)
     target = disk.open(path + _NEW_SUFFIX, create=True)
@@ -85,9 +85,9 @@ def _leave_out(disk: Disk, path: str, findings: Iterable[Finding]) -> None:
 
 def _fill_ends(disk: Disk, report: PartitionReport) -> None:
     bases = segment_bases(disk.list_names(report.path))
-    concerned = {offset_of(os.path.basename(finding.file)) for finding in report.findings}
+    damaged_bases = {offset_of(os.path.basename(finding.file)) for finding in report.findings}
     for base, following in pairwise(bases):
-        if base in concerned:
+        if base in damaged_bases:
             file = disk.open(segment_stem(report.path, base) + LOG_SUFFIX)
             end_offset, epoch = base, NO_EPOCH
             for _, header in scan_headers(file, 0, file.size(), SCAN_BYTES):
@@ -97,8 +97,8 @@ def _fill_ends(disk: Disk, report: PartitionReport) -> None:
                 file.sync()
 
 
-def _make_anew(disk: Disk, report: PartitionReport, partition: TopicPartition) -> int:
-    """Recovery goes through all segments and writes indexes, producers and epochs from what it finds."""
+def _rebuild(disk: Disk, report: PartitionReport, partition: TopicPartition) -> int:
+    """Recover all segments, which rebuilds all other files; returns the log end offset."""
     for finding in report.findings:
         if finding.kind is Kind.INDEX and not finding.file.endswith(LOG_SUFFIX):
             disk.unlink(finding.file)
@@ -118,12 +118,14 @@ def _make_anew(disk: Disk, report: PartitionReport, partition: TopicPartition) -
     return log.end_offset
 
 
-def _trust_gaps(disk: Disk, report: PartitionReport, partition: TopicPartition, end_offset: int) -> None:
-    """Raise the recovery point: beyond it the next start would take a gap for a loss and drop the rest."""
+def _raise_recovery_point(
+    disk: Disk, report: PartitionReport, partition: TopicPartition, end_offset: int
+) -> None:
+    """Raise the recovery point to the log end offset: past it the next start would take a gap for a loss."""
     path = os.path.join(os.path.dirname(report.path), RECOVERY_POINTS)
     try:
         recovery_points = read_offsets(disk, path)
     except CorruptLogError:
-        return  # Recovery does not rely on it then.
+        return  # Recovery does not use it then.
     if recovery_points is not None:
         disk.replace_file(path, format_offsets({**recovery_points, partition: end_offset}))

@@ -1,8 +1,8 @@
-"""Checks one segment against its checksums and its indexes, a slice at a time, while its log is in use.
+"""Verifies the checksums and indexes of one segment, a slice at a time, while its log is in use.
 
-``step`` reads and may run in a thread. ``apply`` runs on the event loop once all was read: it notes damaged
-ranges and replaces indexes that do not fit the segment. A log that was truncated or compacted meanwhile is
-left alone.
+``step`` reads and may run in a thread. ``apply`` runs on the event loop after the whole segment was read: it
+notes damaged ranges and replaces indexes that do not match the segment. It does nothing if the log was
+truncated or compacted meanwhile.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ruslo.records.batch import (
 )
 from ruslo.storage import txn_index
 from ruslo.storage.damage import Damage, DamagedRange
+from ruslo.storage.index_check import OffsetIndexCheck, TimeIndexCheck
 from ruslo.storage.log_reader import check_gap, offset_limit
 from ruslo.storage.producer_replay import load_snapshot, replay_batch
 from ruslo.storage.producer_snapshot import snapshot_path
 from ruslo.storage.producer_state import ProducerStates
 from ruslo.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, Segment
 from ruslo.storage.sound_batches import ScannedRange, check_batch_checksum, sound_batches
-from ruslo.storage.verify import OffsetIndexCheck, TimeIndexCheck
 
 if TYPE_CHECKING:
     from ruslo.storage.log import Log
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 class SegmentScrub:
     def __init__(self, log: Log, segment: Segment, producers: ProducerStates | None) -> None:
-        """``producers``: as they were at the beginning of the segment, if that is known."""
+        """``producers``: the producer state at the base offset of the segment, if known."""
         self.log = log
         self.segment = segment
         self.size = segment.size
         self.bytes_read = 0
         self.sound: list[tuple[int, int]] = []
-        """Byte ranges of the segment that hold sound batches."""
+        """Byte ranges of sound batches in the segment."""
         self.damage: list[Damage] = []
         self.problems: list[str] = []
-        """What was wrong with the indexes, once ``apply`` has run."""
+        """Faults of the indexes; set by ``apply``."""
         self.truncations = log.truncations
         self._is_sealed = segment is not log.active
         self._limit = offset_limit(log, log.segments.index(segment))
@@ -66,7 +66,7 @@ class SegmentScrub:
         self._markers: dict[int, int] = {}
 
     def _prepare(self) -> None:
-        """Read what lies beside the segment: that may take a while too."""
+        """Read the files of the segment other than the ``.log`` file, which may take a while too."""
         self._is_prepared = True
         self._offsets = OffsetIndexCheck(self._read_index(INDEX_SUFFIX))
         self._times = TimeIndexCheck(self._read_index(TIME_INDEX_SUFFIX))
@@ -89,7 +89,7 @@ class SegmentScrub:
     # -- reading -----------------------------------------------------------------------------------------
 
     def step(self, max_bytes: int) -> bool:
-        """Check about ``max_bytes`` more; True once the whole segment was."""
+        """Check about ``max_bytes`` more; True after the whole segment was checked."""
         if not self._is_prepared:
             self._prepare()
         until = self.bytes_read + max_bytes
@@ -115,8 +115,8 @@ class SegmentScrub:
         else:
             self.sound.append((position, position + found.size))
         last_offset = last_offset_of(header)
-        self._offsets.batch(position, last_offset - self.segment.base_offset)
-        self._times.batch(header[MAX_TIMESTAMP], last_offset - self.segment.base_offset)
+        self._offsets.check_batch(position, last_offset - self.segment.base_offset)
+        self._times.check_batch(header[MAX_TIMESTAMP], last_offset - self.segment.base_offset)
         self._rebuilt.note_batch(position, last_offset, found.size, header[MAX_TIMESTAMP], self._interval)
         if header[PRODUCER_ID] >= 0 and self.producers is not None:
             if header[ATTRIBUTES] & CONTROL:
@@ -136,14 +136,14 @@ class SegmentScrub:
             self.damage.append(Damage(damaged.offset, end_offset, self.segment.base_offset, problem))
 
     def position_of(self, damage: Damage) -> int:
-        """Where in the segment a damaged range lies, or belongs if its bytes are missing."""
+        """The position of a damaged range, or the end of the segment if its bytes are missing."""
         return self._positions.get(damage.first_offset, self.size)
 
-    # -- what follows ------------------------------------------------------------------------------------
+    # -- results -----------------------------------------------------------------------------------------
 
     @property
     def is_current(self) -> bool:
-        """Whether the log still has the segment as it was when the check began."""
+        """Whether the log still has the segment as it was when the check started."""
         log = self.log
         is_sealed = self.segment is not log.active
         return (
@@ -154,7 +154,7 @@ class SegmentScrub:
         )
 
     def apply(self) -> bool:
-        """Note what was found. Returns False, and does nothing, if the log has changed too much meanwhile."""
+        """Record the results in the log; False, and no change, if the segment is no longer current."""
         log, segment = self.log, self.segment
         if not self.is_current:
             return False
@@ -190,9 +190,9 @@ class SegmentScrub:
             segment.release_files()
             self.log.index_replaced(segment)
         if self.producers is not None:
-            self._check_aborts()
+            self._check_txn_index()
 
-    def _check_aborts(self) -> None:
+    def _check_txn_index(self) -> None:
         """Compare the transaction index with the markers of the segment."""
         segment = self.segment
         found: list[AbortedTransaction] = []
@@ -203,7 +203,7 @@ class SegmentScrub:
                 found = list(txn_index.parse(self.log.disk.read_file(path), path))
         except CorruptLogError as error:
             problem = str(error)
-        # Compaction takes the records of an aborted transaction before its marker and its entry.
+        # Compaction removes the records of an aborted transaction before its marker and its entry.
         known = [entry for entry in found if self._markers.get(entry.last_offset) == entry.producer_id]
         missing = {entry[:3] for entry in self._aborted} - {entry[:3] for entry in known}
         if problem is None and len(known) == len(found) and not missing:
@@ -211,5 +211,7 @@ class SegmentScrub:
         entries = {entry.last_offset: entry for entry in (*known, *self._aborted)}
         segment.txn_index.rewrite([entries[offset] for offset in sorted(entries)])
         self.log.write_txn_index_checkpoint()
-        problem = problem or f"{len(self._aborted)} aborted transactions end here, it has others"
+        problem = (
+            problem or f"its entries differ from the {len(self._aborted)} aborted transactions of the segment"
+        )
         self.problems.append(f"{segment.path_of(TXN_INDEX_SUFFIX)}: {problem}")

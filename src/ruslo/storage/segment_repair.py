@@ -1,4 +1,4 @@
-"""Writes a closed segment again, from its own sound batches and from those that another replica sent."""
+"""Rewrites a sealed segment from its own sound batches and from batches of another replica."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COPY_BYTES = 1 << 20
 
 
 class SegmentRepair:
-    """The new segment is under ``….cleaned`` names, for ``SegmentSwap`` to put it in its place."""
+    """The new segment has ``….cleaned`` names; ``SegmentSwap`` replaces the old one by it."""
 
     def __init__(self, log: Log, damaged: Segment) -> None:
         self._log = log
@@ -35,7 +35,7 @@ class SegmentRepair:
         self._segment.reset_indexes()
 
     def copy(self, start: int, stop: int) -> None:
-        """Take over sound batches of the damaged segment."""
+        """Copy sound batches of the damaged segment."""
         for position, header in scan_headers(self._source, start, stop, _COPY_BYTES):
             size = size_of(header)
             self._append(self._source.pread(size, position), header)
@@ -55,7 +55,7 @@ class SegmentRepair:
         segment, disk = self._segment, self._log.disk
         segment.write_indexes()
         if self._damaged.txn_index.exists:
-            # It was written with the markers, and knows those that were damaged too.
+            # It was written with the markers, and has those that are damaged now.
             data = disk.read_file(self._damaged.path_of(TXN_INDEX_SUFFIX))
             disk.write_file(segment.path_of(TXN_INDEX_SUFFIX), data)
         for path in segment.existing_files():

@@ -1,4 +1,4 @@
-"""Telling the sound batches of a segment from other bytes: damage ends where the next sound batch begins."""
+"""Finds the sound batches of a segment; a damaged range ends where the next sound batch starts."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ BatchCheck: TypeAlias = Callable[[HeaderFields, ReadBuffer], str | None]
 
 
 def check_batch_checksum(header: HeaderFields, batch: ReadBuffer) -> str | None:
-    """As ``check_batch_content``, without a look at the records."""
+    """As ``check_batch_content``, without decoding the records."""
     return None if crc32c(memoryview(batch)[ATTRIBUTES_AT:]) == header[CRC] else "its checksum is wrong"
 
 
 def check_batch_content(header: HeaderFields, batch: ReadBuffer) -> str | None:
-    """What is wrong with a whole batch, by itself; None if it is sound."""
+    """What is wrong with a whole batch; None if it is sound."""
     view = memoryview(batch)
     if crc32c(view[ATTRIBUTES_AT:]) != header[CRC]:
         return "its checksum is wrong"
@@ -72,7 +72,7 @@ def check_batch_content(header: HeaderFields, batch: ReadBuffer) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ScannedRange:
-    """A sound batch, or with ``header`` None a run of bytes that is none."""
+    """A sound batch; or, if ``header`` is None, bytes that are not one."""
 
     position: int
     size: int
@@ -89,8 +89,8 @@ def sound_batches(
     position: int = 0,
     check: BatchCheck = check_batch_content,
 ) -> Iterator[ScannedRange]:
-    """A segment from a position on: sound batches with offsets from ``next_offset`` to below ``limit``, and
-    the rest."""
+    """Scan a segment from a position: sound batches with offsets from ``next_offset`` to below ``limit``, and
+    the byte ranges between them."""
     expected: int | None = next_offset
     while position < end:
         try:
@@ -108,31 +108,31 @@ def sound_batches(
             position = damaged.position
             next_offset = max(next_offset, damaged.first_offset)
         seen, problem = _examine(file, position, end, next_offset, limit, check)
-        resume = _next_sound(file, position, end, next_offset, limit, seen, check)
+        resume = _find_next_sound(file, position, end, next_offset, limit, seen, check)
         yield ScannedRange(
-            position, resume - position, None, problem or "its offsets do not fit", next_offset
+            position, resume - position, None, problem or "its offsets are out of order", next_offset
         )
-        # Only the index could tell whether the next batch continues what was there.
+        # Whether the next batch continues the damaged range is unknown.
         position, expected = resume, None
 
 
 def _examine(
     file: DiskFile, position: int, end: int, next_offset: int, limit: int, check: BatchCheck
 ) -> tuple[HeaderFields | None, str | None]:
-    """The header at a position if it may be one, and what is wrong with the batch."""
+    """The header at a position, if it may be a header, and what is wrong with the batch."""
     head = file.pread(HEADER_SIZE, position)
     if len(head) < HEADER_SIZE or position + HEADER_SIZE > end:
         return None, "the file ends inside a header"
     header: HeaderFields = HEADER.unpack(head)
     size = size_of(header)
     if header[LENGTH] < SMALLEST_LENGTH or header[MAGIC] != MAGIC_V2 or position + size > end:
-        return None, "no batch begins there, or the file ends inside it"
+        return None, "no batch starts there, or the file ends inside it"
     if header[BASE_OFFSET] < next_offset or last_offset_of(header) >= limit:
         return header, f"offsets {header[BASE_OFFSET]} to {last_offset_of(header)} are out of order"
     return header, check(header, file.pread(size, position))
 
 
-def _next_sound(
+def _find_next_sound(
     file: DiskFile,
     position: int,
     end: int,
@@ -141,21 +141,21 @@ def _next_sound(
     header: HeaderFields | None,
     check: BatchCheck,
 ) -> int:
-    """Where the next sound batch begins after a damaged one; the end if there is none."""
+    """The position of the next sound batch after a damaged one, or the end."""
     if header is not None:
-        behind = position + size_of(header)
-        if behind == end or _examine(file, behind, end, next_offset, limit, check)[1] is None:
-            return behind
+        after = position + size_of(header)
+        if after == end or _examine(file, after, end, next_offset, limit, check)[1] is None:
+            return after
     at = position + 1
     magic = bytes([MAGIC_V2])
     while at < end:
         data = file.pread(_READ_BYTES, at)
-        place = data.find(magic, MAGIC_AT)
-        while place >= 0:
-            candidate = at + place - MAGIC_AT
+        found = data.find(magic, MAGIC_AT)
+        while found >= 0:
+            candidate = at + found - MAGIC_AT
             if _examine(file, candidate, end, next_offset, limit, check)[1] is None:
                 return candidate
-            place = data.find(magic, place + 1)
+            found = data.find(magic, found + 1)
         if len(data) <= MAGIC_AT:
             break
         at += len(data) - MAGIC_AT

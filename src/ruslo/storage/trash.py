@@ -1,7 +1,6 @@
-"""Files and directories that have been renamed away and are removed for good some time later.
+"""Files and directories that were renamed and are deleted after ``file.delete.delay.ms``.
 
-The delay lets readers that opened a file by its name a moment ago finish, and gives an operator a last
-chance.
+The delay lets readers finish that are about to open a file by its name.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class TrashRemoval:
             if is_directory:
                 self.disk.remove_tree(path)
             else:
-                # The directory around it may have gone first; then there is nothing to do.
+                # The file may be gone already, with its directory.
                 self.disk.unlink(path)
 
 
@@ -49,7 +48,7 @@ class Trash:
         heapq.heappush(self._items, (self._clock.monotonic_ms() + delay_ms, path, True))
 
     def take_due(self) -> TrashRemoval | None:
-        """What is due, to be removed: large files take a while, so ``run`` it in a thread."""
+        """Take what is due; deleting large files takes a while, so ``run`` the removal in a thread."""
         now_ms = self._clock.monotonic_ms()
         items = []
         while self._items and self._items[0][0] <= now_ms:

@@ -1,27 +1,27 @@
-"""What keeps a transactional batch out of the log until its transaction is known to be open (KIP-890).
+"""The verification guard: a transactional batch waits until its transaction is verified (KIP-890).
 
-A batch that would begin a transaction in a partition waits while the coordinator is asked, and its producer
-holds a guard meanwhile. A marker, or the batch that does begin the transaction, takes the guard away. So a
-batch that comes back with a guard which is no longer there has been overtaken; it must not be left hanging at
-the end of the log, where no marker will ever reach it.
+A batch that would start a transaction in a partition waits until the coordinator has verified it, and its
+producer has a guard meanwhile. A marker, or the batch that starts the transaction, removes the guard. If the
+guard was removed while a batch waited, the batch must not be appended: its transaction has ended, so no
+marker would ever follow it.
 """
 
 from __future__ import annotations
 
 
 class VerificationGuard:
-    """Its identity is the token; it is leader's memory only."""
+    """A guard is compared by identity, and only the leader has it."""
 
     __slots__ = ("created_ms", "epoch", "lowest_sequence")
 
     def __init__(self, epoch: int, sequence: int, created_ms: int) -> None:
         self.epoch = epoch
         self.lowest_sequence = sequence
-        """Of all batches that asked: none of the later ones may be the first in the log."""
+        """The lowest sequence of all batches that wait: no other batch may start the transaction."""
         self.created_ms = created_ms
 
     def note(self, epoch: int, sequence: int) -> None:
-        """One more batch asks under this guard."""
+        """Add a batch that waits under this guard."""
         if epoch > self.epoch:
             self.epoch = epoch
             self.lowest_sequence = sequence

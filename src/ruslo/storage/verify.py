@@ -1,7 +1,7 @@
-"""Checks everything in a partition's directory against everything else: what ``ruslo log verify`` runs.
+"""Checks the files in the directory of a partition against each other: ``ruslo log verify``.
 
-Nothing is written. After a damaged stretch the check goes on at the next sound batch, so that all damage is
-found in one go and ``repair`` can leave out no more than it must.
+Nothing is written. After damaged bytes the check continues with the next sound batch, so one run finds all
+damage and ``repair`` removes no more than necessary.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ruslo.storage import txn_index
 from ruslo.storage.checkpoints import LEADER_EPOCHS, parse_epochs
 from ruslo.storage.disk import Disk
 from ruslo.storage.index import OFFSET_ENTRY, TIME_ENTRY
+from ruslo.storage.index_check import OffsetIndexCheck, TimeIndexCheck
 from ruslo.storage.partition_files import PARTITION_METADATA, offset_of, parse_partition_metadata
 from ruslo.storage.producer_replay import replay_batch
 from ruslo.storage.producer_snapshot import SNAPSHOT_SUFFIX, decode_snapshot
@@ -44,11 +45,11 @@ _READ_BYTES = 1 << 20
 
 class Kind(Enum):
     RECORDS = "records"
-    """Bytes in a log that are no sound batch: what they held is lost."""
+    """Bytes in a ``.log`` file that are not a sound batch: their records are lost."""
     INDEX = "index"
-    """A file that can be made anew from the log."""
+    """A file that can be rebuilt from the ``.log`` files."""
     IDENTITY = "identity"
-    """``partition.metadata``: which topic this is cannot be told from anything else here."""
+    """``partition.metadata``: no other file has the topic id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Finding:
     position: int = -1
     size: int = 0
     offset: int = -1
-    """The first offset that may be concerned."""
+    """The first offset that may be damaged."""
 
 
 @dataclass(slots=True)
@@ -73,7 +74,7 @@ class PartitionReport:
 
 
 class PartitionCheck:
-    """One partition's directory; ``run`` once."""
+    """The check of one partition; call ``run`` once."""
 
     def __init__(self, disk: Disk, path: str, on_bytes: Callable[[int], None] = lambda _: None) -> None:
         self._disk = disk
@@ -91,7 +92,7 @@ class PartitionCheck:
         for at, base in enumerate(bases):
             following = bases[at + 1] if at + 1 < len(bases) else None
             self._check_segment(base, following)
-        self._check_small_files()
+        self._check_other_files()
         return self.report
 
     def _find(self, kind: Kind, name: str, message: str, **where: int) -> None:
@@ -127,8 +128,8 @@ class PartitionCheck:
             self.report.batches += 1
             self.report.records += header[RECORD_COUNT]
             last = last_offset_of(header) - base
-            offsets.batch(found.position, last)
-            times.batch(header[MAX_TIMESTAMP], last)
+            offsets.check_batch(found.position, last)
+            times.check_batch(header[MAX_TIMESTAMP], last)
             if header[PRODUCER_ID] >= 0:
                 entry = replay_batch(self._producers, header, file.pread(found.size, found.position))
                 if entry is not None:
@@ -141,12 +142,12 @@ class PartitionCheck:
             for kind, problem in ((INDEX_SUFFIX, offsets.problem()), (TIME_INDEX_SUFFIX, times.problem())):
                 if problem is not None:
                     self._find(Kind.INDEX, f"{base:020d}{kind}", problem)
-            self._check_aborts(base, aborted, markers)
+            self._check_txn_index(base, aborted, markers)
 
     def _read_index(self, base: int, kind: str, size: int, following: int | None) -> bytes:
         name = f"{base:020d}{kind}"
         if name not in self._names:
-            # The last segment's may live in the memory of a broker only.
+            # A running broker has the indexes of the active segment only in memory.
             if size and following is not None:
                 self._find(Kind.INDEX, name, "it is missing")
             return b""
@@ -154,13 +155,15 @@ class PartitionCheck:
         entry = OFFSET_ENTRY if kind == INDEX_SUFFIX else TIME_ENTRY
         if len(data) % entry.size and following is not None:
             self._find(Kind.INDEX, name, f"its {len(data)} bytes are not a multiple of {entry.size}")
-        # Zeros behind the last entry are room that a running broker has set aside.
+        # Zeros after the last entry are space that a running Kafka broker has preallocated.
         whole = len(data) - len(data) % entry.size
         while whole and following is None and not any(data[whole - entry.size : whole]):
             whole -= entry.size
         return data[:whole]
 
-    def _check_aborts(self, base: int, expected: list[AbortedTransaction], markers: dict[int, int]) -> None:
+    def _check_txn_index(
+        self, base: int, expected: list[AbortedTransaction], markers: dict[int, int]
+    ) -> None:
         name = f"{base:020d}{TXN_INDEX_SUFFIX}"
         path = f"{self._path}/{name}"
         try:
@@ -169,14 +172,18 @@ class PartitionCheck:
         except CorruptLogError as error:
             self._find(Kind.INDEX, name, str(error))
             return
-        # Compaction takes the records of an aborted transaction before its marker and its entry.
-        strange = [entry for entry in found if markers.get(entry.last_offset) != entry.producer_id]
-        if strange or {entry[:3] for entry in expected} - {entry[:3] for entry in found}:
-            self._find(Kind.INDEX, name, f"{len(expected)} aborted transactions end here, it has others")
+        # Compaction removes the records of an aborted transaction before its marker and its entry.
+        unexpected = [entry for entry in found if markers.get(entry.last_offset) != entry.producer_id]
+        if unexpected or {entry[:3] for entry in expected} - {entry[:3] for entry in found}:
+            self._find(
+                Kind.INDEX,
+                name,
+                f"its entries differ from the {len(expected)} aborted transactions of the segment",
+            )
 
     # --- everything else ----------------------------------------------------------------
 
-    def _check_small_files(self) -> None:
+    def _check_other_files(self) -> None:
         for name in sorted(self._names):
             path = f"{self._path}/{name}"
             try:
@@ -193,52 +200,8 @@ class PartitionCheck:
                 self._find(Kind.IDENTITY, name, str(error))
 
 
-class OffsetIndexCheck:
-    def __init__(self, data: bytes) -> None:
-        self._entries = list(OFFSET_ENTRY.iter_unpack(data))
-        self._at = 0
-        self._problem: str | None = None
-
-    def batch(self, position: int, last: int) -> None:
-        while self._at < len(self._entries) and self._problem is None:
-            offset, entry_position = self._entries[self._at]
-            if entry_position > position:
-                return
-            self._at += 1
-            if (offset, entry_position) != (last, position):
-                self._problem = f"entry {self._at - 1} says offset +{offset} is at position {entry_position}"
-
-    def problem(self) -> str | None:
-        if self._problem is None and self._at < len(self._entries):
-            return f"{len(self._entries) - self._at} entries point behind the last batch"
-        return self._problem
-
-
-class TimeIndexCheck:
-    def __init__(self, data: bytes) -> None:
-        self._entries = list(TIME_ENTRY.iter_unpack(data))
-        self._at = 0
-        self._largest = -1
-        self._problem: str | None = None
-
-    def batch(self, timestamp: int, last: int) -> None:
-        self._largest = max(self._largest, timestamp)
-        while self._at < len(self._entries) and self._problem is None:
-            entry_timestamp, offset = self._entries[self._at]
-            if offset > last:
-                return
-            self._at += 1
-            if offset != last or entry_timestamp != self._largest or timestamp != self._largest:
-                self._problem = f"entry {self._at - 1} says time {entry_timestamp} came with offset +{offset}"
-
-    def problem(self) -> str | None:
-        if self._problem is None and self._at < len(self._entries):
-            return f"{len(self._entries) - self._at} entries point behind the last batch"
-        return self._problem
-
-
 def partition_directories(disk: Disk, path: str) -> list[str]:
-    """The partitions below a log directory, or the directory itself if it is one."""
+    """The partition directories in a log directory, or the directory itself if it is one."""
     if any(name.endswith(LOG_SUFFIX) and offset_of(name) is not None for name in disk.list_names(path)):
         return [path]
     return sorted(

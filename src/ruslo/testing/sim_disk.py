@@ -1,7 +1,7 @@
-"""A disk that fails when it is told to, and may then lose what was not synced, as a loss of power does.
+"""A simulated disk that fails on request and may then lose unsynced data, as in a power failure.
 
-It works on real files and only notes what was synced, so that it is fast and its files can be looked at.
-Names are lost one by one and in any order, which is worse than what file systems with a journal do.
+It works on real files and only records what was synced, so it is fast and its files can be inspected. Names
+are lost one by one and in any order, which is worse than what journaling file systems do.
 """
 
 from __future__ import annotations
@@ -12,31 +12,32 @@ import random
 from dataclasses import dataclass, field
 
 from ruslo.model.buffers import ReadBuffer
-from ruslo.storage.disk import DiskError, DiskFile, FileStatus, LocalDisk
-from ruslo.testing.power_loss import what_is_left
+from ruslo.storage.disk import DiskError, DiskFile, FileStatus
+from ruslo.storage.local_disk import LocalDisk
+from ruslo.testing.power_loss import lose_unsynced
 
 
 @dataclass
 class Medium:
-    """What is known to be on the platter, by path; everything else is in the page cache only."""
+    """What is on the disk, by path; everything else is only in the page cache."""
 
     directory: str
     dies_at: int | None
-    """Which change fails, and every later one with it; None: none does."""
+    """The number of the first change that fails; all later ones fail too. None: no change fails."""
     random: random.Random
     full: bool = False
-    """Whether there is no space left: nothing can be appended, everything else works."""
+    """Whether the disk is full: appends fail, everything else works."""
     fails_at: int | None = None
-    """Which operation, reading ones included, fails, and that one alone."""
+    """The number of the only operation that fails, reads included."""
     changes: int = 0
     operations: int = 0
     synced_sizes: dict[str, int] = field(default_factory=dict)
-    cut_away: dict[str, bytes] = field(default_factory=dict)
-    """What was synced behind these sizes, if nobody has synced since that it was cut."""
+    truncated: dict[str, bytes] = field(default_factory=dict)
+    """Synced bytes past these sizes, of files whose truncation was not synced."""
     unsynced_names: dict[str, bytes | None] = field(default_factory=dict)
-    """What a name stood for when its directory was last synced (None: nothing)."""
+    """Content of a name when its directory was last synced (None: no file)."""
     unsynced_renames: list[tuple[str, str, bytes | None]] = field(default_factory=list)
-    """Old name, new name, what the new name stood for before; each is lost as a whole or not at all."""
+    """Old name, new name, previous content of the new name; each rename is lost as a whole or not at all."""
 
     @property
     def dead(self) -> bool:
@@ -55,14 +56,14 @@ class Medium:
 
     def synced(self, path: str, size: int) -> None:
         self.synced_sizes[path] = size
-        self.cut_away.pop(path, None)
+        self.truncated.pop(path, None)
 
     def remember_name(self, path: str) -> None:
         if path not in self.unsynced_names:
             self.unsynced_names[path] = _content(path)
 
     def lose_power(self, *, everything: bool = False) -> None:
-        """Undo what was never synced: a random part of it, or all."""
+        """Undo unsynced changes: a random part of them, or all."""
         for path, size in self.synced_sizes.items():
             content = _content(path)
             if content is not None:
@@ -82,11 +83,11 @@ class Medium:
                 os.unlink(path)
 
     def _lose_content(self, path: str, content: bytes, synced_size: int, *, everything: bool) -> None:
-        cut_away = self.cut_away.get(path, b"")
-        if everything or (cut_away and self.random.random() < 0.5):
-            left = content[:synced_size] + cut_away
+        truncated = self.truncated.get(path, b"")
+        if everything or (truncated and self.random.random() < 0.5):
+            left = content[:synced_size] + truncated
         else:
-            left = what_is_left(content, synced_size, self.random)
+            left = lose_unsynced(content, synced_size, self.random)
         if left != content:
             _put(path, left)
 
@@ -127,7 +128,7 @@ class SimFile:
             self._medium.change(self.path, "write to")
         except DiskError:
             if self._medium.changes == (self._medium.dies_at or 0) + 1:
-                # The last thing it did was half of this.
+                # The failing write may leave a part of the data.
                 self._file.append(memoryview(data)[: self._medium.random.randint(0, len(data))])
             raise
         self._file.append(data)
@@ -143,8 +144,8 @@ class SimFile:
         self._medium.change(self.path, "truncate")
         synced_size = self._medium.synced_sizes.get(self.path, 0)
         if size < synced_size:
-            cut_away = self._file.pread(synced_size - size, size)
-            self._medium.cut_away[self.path] = cut_away + self._medium.cut_away.get(self.path, b"")
+            truncated = self._file.pread(synced_size - size, size)
+            self._medium.truncated[self.path] = truncated + self._medium.truncated.get(self.path, b"")
             self._medium.synced_sizes[self.path] = size
         self._file.truncate(size)
 
@@ -161,7 +162,7 @@ class SimFile:
 
 
 class SimDisk:
-    """A LocalDisk, with every change counted; ``replace_file`` is the several changes that it consists of."""
+    """A LocalDisk that counts every change; ``replace_file`` counts as its single steps."""
 
     def __init__(self, directory: str, dies_at: int | None = None, seed: int = 0) -> None:
         self.medium = Medium(directory, dies_at, random.Random(seed))
@@ -200,14 +201,14 @@ class SimDisk:
     def rename(self, source: str, target: str) -> None:
         self.medium.change(source, "rename")
         if self.medium.unsynced_names.pop(source, b"") is None:
-            # The old name was never synced either: the file comes to be under its new one.
+            # The old name was never synced either: the file is created under its new name.
             self.medium.remember_name(target)
         else:
             before = self.medium.unsynced_names.pop(target, _content(target))
             self.medium.unsynced_renames.append((source, target, before))
         self._disk.rename(source, target)
         self.medium.synced_sizes[target] = self.medium.synced_sizes.pop(source, os.path.getsize(target))
-        self.medium.cut_away[target] = self.medium.cut_away.pop(source, b"")
+        self.medium.truncated[target] = self.medium.truncated.pop(source, b"")
 
     def unlink(self, path: str) -> bool:
         if not os.path.exists(path):
@@ -215,7 +216,7 @@ class SimDisk:
         self.medium.change(path, "delete")
         self.medium.remember_name(path)
         self.medium.synced_sizes.pop(path, None)
-        self.medium.cut_away.pop(path, None)
+        self.medium.truncated.pop(path, None)
         return self._disk.unlink(path)
 
     def remove_tree(self, path: str) -> None:
@@ -235,7 +236,7 @@ class SimDisk:
         return self._disk.list_directories(path)
 
     def status(self, path: str) -> FileStatus | None:
-        self.medium.operate(path, "look up")
+        self.medium.operate(path, "read the status of")
         return self._disk.status(path)
 
     def set_modified(self, path: str, modified_ms: int) -> None:

@@ -38,7 +38,8 @@ from ruslo.records.builder import build_batch
 from ruslo.records.reader import iter_batches, read_records
 from ruslo.records.record import Record
 from ruslo.storage import log_manager
-from ruslo.storage.disk import DiskError, LocalDisk, LocalFile
+from ruslo.storage.disk import DiskError
+from ruslo.storage.local_disk import LocalDisk, LocalFile
 from ruslo.testing.single_node import format_single_node, single_node_properties
 from tests.support.clients.raw_client import RawClient, connected
 

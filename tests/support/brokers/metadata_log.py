@@ -19,7 +19,8 @@ from ruslo.model.ids import Uuid
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.remove_topic_record import RemoveTopicRecord
 from ruslo.protocol.messages.topic_record import TopicRecord
-from ruslo.storage.disk import Disk, LocalDisk
+from ruslo.storage.disk import Disk
+from ruslo.storage.local_disk import LocalDisk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -219,24 +219,24 @@ def compaction_takes_open_transactions_for_committed() -> None:
         finally:
             log.last_stable_offset = stable
 
-    compaction.cleanable = look_beyond  # type: ignore[attr-defined]
+    compaction.find_cleanable = look_beyond  # type: ignore[attr-defined]
 
 
 def retention_does_not_wait_for_the_high_watermark() -> None:
     """Segments go whose records are not committed yet."""
-    drop = retention._drop_while
+    delete = retention._delete_while
 
-    def drop_anything(
-        log: Log, now_ms: int, goes: Callable[[Segment, int | None], bool], at_most: int
+    def delete_uncommitted(
+        log: Log, now_ms: int, should_delete: Callable[[Segment, int | None], bool], max_segments: int
     ) -> int:
         committed = log.high_watermark
         log.high_watermark = log.end_offset
         try:
-            return drop(log, now_ms, goes, at_most)
+            return delete(log, now_ms, should_delete, max_segments)
         finally:
             log.high_watermark = max(committed, log.start_offset)
 
-    retention._drop_while = drop_anything
+    retention._delete_while = delete_uncommitted
 
 
 def requests_overtake_those_that_wait() -> None:

@@ -60,7 +60,7 @@ def struct_class(message: MessageSpec, name: str) -> type[Struct]:
 
 
 class ValueMaker:
-    """Makes objects of one message at one version; only fields of that version get values.
+    """Makes objects of one message in one version; only fields of that version get values.
 
     ``tame`` keeps numbers to what every implementation can hold in its own types (times, error codes).
     """

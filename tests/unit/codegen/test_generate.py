@@ -14,7 +14,7 @@ def test_generated_files_are_up_to_date(
     assert generate.main() == 0, capsys.readouterr().err
 
 
-def test_check_notices_changes_and_generating_undoes_them(
+def test_check_detects_changes_and_generating_undoes_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "messages").mkdir()

@@ -81,7 +81,7 @@ def test_mistakes_are_named_with_their_line(tmp_path: Path, line: str, reason: s
         parse(tmp_path, head + line + "\n")
 
 
-def test_unknown_kinds_are_refused(tmp_path: Path) -> None:
+def test_unknown_kinds_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="unknown kind of message 'reqest'"):
         parse(tmp_path, "reqest EchoRequest key=7 versions=1 flexible=none\n")
 

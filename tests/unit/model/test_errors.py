@@ -5,7 +5,7 @@ from __future__ import annotations
 from ruslo.model.errors import ErrorCode, KafkaError
 
 
-def test_codes_say_whether_to_try_again() -> None:
+def test_retriable_codes() -> None:
     assert ErrorCode(6) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert ErrorCode.NOT_LEADER_OR_FOLLOWER.retriable
     assert ErrorCode.NOT_LEADER_OR_FOLLOWER.refreshes_metadata
@@ -15,7 +15,7 @@ def test_codes_say_whether_to_try_again() -> None:
     assert not ErrorCode.NONE.retriable
 
 
-def test_an_error_of_a_newer_release_is_one_that_nobody_here_knows() -> None:
+def test_an_unknown_code_is_an_unknown_server_error() -> None:
     assert ErrorCode(32_000) is ErrorCode.UNKNOWN_SERVER_ERROR
 
 

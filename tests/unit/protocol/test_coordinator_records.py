@@ -62,7 +62,7 @@ def test_every_record_and_version() -> None:
     assert (keys, values) == (11, 20)
 
 
-def test_records_of_other_topics_are_refused() -> None:
+def test_records_of_other_topics_are_rejected() -> None:
     with pytest.raises(ProtocolError, match="not a key of __transaction_state"):
         TRANSACTION_RECORDS.encode_key(LegacyOffsetCommitKey())
     with pytest.raises(ProtocolError, match="not a value of __consumer_offsets"):
@@ -81,7 +81,7 @@ def test_unsupported_types_raise_an_error_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x02", b"\x00\x02\x00\x05g", b"\x00\x02\x00\x01gx"])
-def test_malformed_keys_are_refused(data: bytes) -> None:
+def test_malformed_keys_are_rejected(data: bytes) -> None:
     with pytest.raises(ProtocolError):
         GROUP_RECORDS.decode_key(data)
 
@@ -89,6 +89,6 @@ def test_malformed_keys_are_refused(data: bytes) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"\x00\x09" + bytes(40), b"\xff\xff" + bytes(40), b"\x00\x03" + bytes(3)]
 )
-def test_malformed_values_are_refused(data: bytes) -> None:
+def test_malformed_values_are_rejected(data: bytes) -> None:
     with pytest.raises(ProtocolError):
         GROUP_RECORDS.decode_value(1, data)

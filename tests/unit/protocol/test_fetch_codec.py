@@ -117,12 +117,12 @@ def test_the_common_request(version: int, buffer: type) -> None:
 
 @settings(max_examples=400, database=None, derandomize=True)
 @given(version=versions, source=st.randoms(use_true_random=False))
-def test_any_request_is_understood_alike(version: int, source: random.Random) -> None:
+def test_any_request_is_decoded_alike(version: int, source: random.Random) -> None:
     request = ValueMaker(all_messages()["FetchRequest"], version, source).random()
     assert agree(request.to_bytes(version), version)
 
 
-def test_mutated_requests_are_understood_alike_or_refused_by_both() -> None:
+def test_mutated_requests_are_decoded_alike_or_rejected_by_both() -> None:
     cases = understood = 0
     for version in VERSIONS:
         source = random.Random(version)
@@ -136,16 +136,16 @@ def test_mutated_requests_are_understood_alike_or_refused_by_both() -> None:
 
 
 @pytest.mark.parametrize("version", [3, 19, -1])
-def test_other_versions_are_refused(version: int) -> None:
+def test_other_versions_are_rejected(version: int) -> None:
     with pytest.raises(ProtocolError, match="no version"):
         decode_fetch_request(bytes(100), 0, 100, version)
     with pytest.raises(ProtocolError, match="no version"):
         encode_fetch_response(bytearray(), version, [])
 
 
-def test_a_frame_cannot_end_behind_its_buffer() -> None:
+def test_a_frame_cannot_end_past_its_buffer() -> None:
     body = simple_request().to_bytes(12)
-    with pytest.raises(ProtocolError, match="announced"):
+    with pytest.raises(ProtocolError, match="expected"):
         decode_fetch_request(body, 0, len(body) + 1, 12)
 
 
@@ -225,7 +225,7 @@ def test_responses_have_the_bytes_of_the_generated_codec(
     assert [chunk for chunk in chunks if isinstance(chunk, FileSlice)] == given_slices
 
 
-def test_a_response_that_does_not_fit_leaves_the_output_alone() -> None:
+def test_a_response_that_does_not_fit_leaves_the_output_unchanged() -> None:
     for version in (4, 12, 18):
         out = bytearray(b"before")
         topic = TOPIC_ID if version >= 13 else "t"

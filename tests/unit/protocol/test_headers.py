@@ -60,19 +60,19 @@ def test_headers_have_the_bytes_of_the_generated_codecs(client_id: str | None) -
         assert read_response_header(out, 0, api_key, version) == (-5, len(out))
 
 
-def test_tagged_fields_of_headers_are_passed_over() -> None:
+def test_tagged_fields_of_headers_are_skipped() -> None:
     request = b"\x00\x00\x00\x09\x00\x00\x00\x07\xff\xff" + b"\x01\x05\x03abc"
     assert read_request_header(request, 0) == (RequestHeader(0, 9, 7, None), len(request))
     response = b"\x00\x00\x00\x07" + b"\x01\x05\x03abc"
     assert read_response_header(response, 0, 0, 9) == (7, len(response))
 
 
-def test_unknown_apis_are_refused() -> None:
+def test_unknown_apis_are_rejected() -> None:
     with pytest.raises(ProtocolError, match="no API with key 500"):
         read_request_header(b"\x01\xf4" + bytes(20), 0)
 
 
-def test_a_client_id_that_is_too_long_is_refused() -> None:
+def test_a_client_id_that_is_too_long_is_rejected() -> None:
     with pytest.raises(ProtocolError, match="32768 bytes"):
         write_request_header(bytearray(), 0, 9, 1, "x" * 32768)
 

@@ -1,4 +1,4 @@
-"""Bytes that are no message: whatever they are, reading them raises ProtocolError and costs little memory."""
+"""Malformed bytes only raise ProtocolError, and cost little memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def seeds_of(message: MessageSpec, version: int, source: random.Random) -> list[
 
 
 def read_or_refuse(message: type[Message], data: bytes, version: int) -> Message | None:
-    """The message, when the bytes happen to be one; any other error than ProtocolError gets out."""
+    """The message, or None after a ProtocolError; other errors propagate."""
     try:
         value, end = message.read(data, 0, version)
     except ProtocolError:
@@ -35,7 +35,7 @@ def read_or_refuse(message: type[Message], data: bytes, version: int) -> Message
     return value
 
 
-def test_mutated_messages_are_refused_or_understood() -> None:
+def test_mutated_messages_are_rejected_or_decoded() -> None:
     cases = understood = 0
     for message, version in message_versions():
         source = random.Random(f"{message.name} {version}")
@@ -47,14 +47,14 @@ def test_mutated_messages_are_refused_or_understood() -> None:
             if value is not None:
                 understood += 1
                 if number % 8 == 0:
-                    # What was understood can be said again, and means the same.
+                    # A decoded message can be encoded again, and decodes to the same.
                     again = value.to_bytes(version)
                     assert message_type.from_bytes(again, version).to_bytes(version) == again
     assert cases > 100_000
     assert 0.1 < understood / cases < 0.9
 
 
-def test_noise_is_refused_or_understood() -> None:
+def test_noise_is_rejected_or_decoded() -> None:
     source = random.Random(20)
     for message, version in message_versions():
         message_type = message_class(message.name)
@@ -64,13 +64,13 @@ def test_noise_is_refused_or_understood() -> None:
 
 @settings(max_examples=500, database=None, derandomize=True)
 @given(pair=st.sampled_from(list(message_versions())), data=st.binary(max_size=100))
-def test_any_bytes_are_refused_or_understood(pair: tuple[MessageSpec, int], data: bytes) -> None:
+def test_any_bytes_are_rejected_or_decoded(pair: tuple[MessageSpec, int], data: bytes) -> None:
     message, version = pair
     read_or_refuse(message_class(message.name), data, version)
 
 
 def test_hostile_lengths_cost_no_memory() -> None:
-    """Put a hostile length at every place of a small message in turn, and watch what is allocated."""
+    """Put a huge length at every position of a small message, and measure the allocated memory."""
     cases = 0
     worst = 0
     tracemalloc.start()
@@ -82,7 +82,7 @@ def test_hostile_lengths_cost_no_memory() -> None:
             places = sorted(source.sample(range(len(encoded)), min(len(encoded), 24)))
             for at in places:
                 hostile = HOSTILE[(at + version) % 9]
-                # Zeros behind it, so that small structs could be read for long if the length were believed.
+                # Zeros after it, so that many small structs could be read if the length were trusted.
                 data = encoded[:at] + hostile + bytes(300)
                 tracemalloc.reset_peak()
                 before, _ = tracemalloc.get_traced_memory()

@@ -1,4 +1,4 @@
-"""Every generated message, in every version: what is written is read back, and nothing else is accepted."""
+"""Every message in every version round-trips, and malformed bytes are rejected."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_round_trip(value: Message, version: int) -> bytes:
     return encoded
 
 
-def test_the_tables_hold_every_message() -> None:
+def test_the_tables_have_every_message() -> None:
     messages = load_messages()
     assert len(messages) == 280
     assert len(all_messages()) == 272
@@ -90,7 +90,7 @@ def test_any_value_round_trips(pair: tuple[MessageSpec, int], source: random.Ran
 
 
 @pytest.mark.parametrize("name", ALL_NAMES)
-def test_versions_outside_the_range_are_refused(name: str) -> None:
+def test_versions_outside_the_range_are_rejected(name: str) -> None:
     message = message_class(name)
     for version in (message.MIN_VERSION - 1, message.MAX_VERSION + 1, 32767):
         with pytest.raises(ProtocolError, match="has no version"):
@@ -136,7 +136,7 @@ def other_than_default(message: MessageSpec, struct: StructSpec, field: Field) -
             return int(default) ^ 1
 
 
-def test_a_value_that_a_version_cannot_carry_is_refused_unless_ignorable() -> None:
+def test_a_value_that_a_version_does_not_have_raises_unless_ignorable() -> None:
     refused = dropped = 0
     for message, version in message_versions():
         for struct in message.all_structs():
@@ -163,14 +163,14 @@ def test_a_value_that_a_version_cannot_carry_is_refused_unless_ignorable() -> No
     assert dropped > 300
 
 
-def test_null_is_refused_where_a_version_does_not_allow_it() -> None:
+def test_null_raises_where_a_version_does_not_allow_it() -> None:
     refused = 0
     for message, version in message_versions():
         for field in present_fields(message.root):
             if version not in field.versions or version in field.nullable or field.tag is not None:
                 continue
             if field.type == "bool":
-                continue  # null is as good as false
+                continue  # null is the same as false
             value = message_class(message.name)()
             setattr(value, field.attribute, None)
             with pytest.raises(ProtocolError, match="cannot encode"):
@@ -191,7 +191,7 @@ def test_null_is_refused_where_a_version_does_not_allow_it() -> None:
     ],
 )
 @pytest.mark.parametrize("version", [4, 7])
-def test_values_that_do_not_fit_leave_the_output_alone(topic: CreatableTopic, version: int) -> None:
+def test_values_that_do_not_fit_leave_the_output_unchanged(topic: CreatableTopic, version: int) -> None:
     out = bytearray(b"before")
     with pytest.raises(ProtocolError, match="cannot encode"):
         CreateTopicsRequest(topics=[topic]).write(out, version)
@@ -223,7 +223,7 @@ def test_strings_must_be_utf8() -> None:
         CreateTopicsRequest.from_bytes(encoded, 7)
 
 
-def test_null_topics_mean_all_topics_from_version_1_on() -> None:
+def test_null_topics_mean_all_topics_from_version_1() -> None:
     assert MetadataRequest(topics=None).to_bytes(1) == b"\xff\xff\xff\xff"
     with pytest.raises(ProtocolError, match=r"topics: it must not be null in version 0"):
         MetadataRequest(topics=None).to_bytes(0)
@@ -294,13 +294,13 @@ class TestTags:
             (b"\x02\x01\x08" + bytes(8) + b"\x01\x08" + bytes(8), "tag 1 after tag 1"),
             (b"\x01\x01\x07" + bytes(8), "declared 7 bytes, its value takes 8"),
             (b"\x01\x01\x09" + bytes(9), "declared 9 bytes, its value takes 8"),
-            (b"\x01\x09\x05abc", "length 5 does not fit the 3 bytes"),
+            (b"\x01\x09\x05abc", "length 5 exceeds the 3 remaining bytes"),
             (b"\xff\xff\xff\xff\x0f\x09\x00", "index out of range"),
             (b"\x80\x80\x80\x80\x80\x01", "more than five bytes"),
             (b"\xff\xff\xff\xff\x7f", "does not fit 32 bits"),
         ],
     )
-    def test_malformed_ones_are_refused(self, tags: bytes, reason: str) -> None:
+    def test_malformed_ones_are_rejected(self, tags: bytes, reason: str) -> None:
         with pytest.raises(ProtocolError, match=reason):
             self.read(tags)
 
@@ -308,11 +308,11 @@ class TestTags:
         with pytest.raises(ProtocolError, match="known field"):
             ApiVersionsResponse(finalized_features_epoch=3, unknown_tags={1: b""}).to_bytes(4)
 
-    def test_versions_before_tagged_fields_cannot_carry_unknown_ones(self) -> None:
+    def test_versions_before_tagged_fields_have_no_unknown_ones(self) -> None:
         with pytest.raises(ProtocolError, match="tagged fields of ApiVersionsResponse"):
             ApiVersionsResponse(unknown_tags={9: b""}).to_bytes(2)
 
-    def test_a_known_tag_of_a_later_version_is_refused(self) -> None:
+    def test_a_known_tag_of_a_later_version_is_rejected(self) -> None:
         partition = FetchPartition(unknown_tags={1: bytes(8)})
         encoded = FetchRequest(topics=[FetchTopic(partitions=[partition])]).to_bytes(16)
         with pytest.raises(ProtocolError, match="tag 1 is not valid in version 16"):

@@ -36,7 +36,7 @@ def test_every_record_and_version() -> None:
 
 
 @pytest.mark.parametrize("record", [CreateTopicsRequest(), OffsetCommitValue()])
-def test_other_messages_are_refused(record: CreateTopicsRequest | OffsetCommitValue) -> None:
+def test_other_messages_are_rejected(record: CreateTopicsRequest | OffsetCommitValue) -> None:
     with pytest.raises(ProtocolError, match="is not a metadata record"):
         encode_metadata_record(record, 0)
 
@@ -52,7 +52,7 @@ def test_other_messages_are_refused(record: CreateTopicsRequest | OffsetCommitVa
         (b"\x01\x14\x00\x00\x00", "1 bytes follow the NoOpRecord"),
     ],
 )
-def test_malformed_records_are_refused(value: bytes, reason: str) -> None:
+def test_malformed_records_are_rejected(value: bytes, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         decode_metadata_record(value)
 

@@ -43,7 +43,7 @@ def test_tags_are_written_in_order() -> None:
 
 def test_a_tagged_field_must_fit() -> None:
     assert read_tag(b"\x01\x03abc", 0, 5, -1) == (1, 2, 5)
-    with pytest.raises(ProtocolError, match="length 3 does not fit the 2 bytes"):
+    with pytest.raises(ProtocolError, match="length 3 exceeds the 2 remaining bytes"):
         read_tag(b"\x01\x03abc", 0, 4, -1)
     with pytest.raises(ProtocolError, match="tag 1 after tag 1"):
         read_tag(b"\x01\x03abc", 0, 5, 1)

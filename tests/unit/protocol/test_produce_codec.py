@@ -1,4 +1,4 @@
-"""The hand-written Produce codec, held equal to the generated one."""
+"""The hand-written Produce codec equals the generated one."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ def test_a_transactional_id_of_any_length(version: int, length: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_null_records_and_long_names_go_the_general_way(version: int) -> None:
+def test_null_records_and_long_names_take_the_general_path(version: int) -> None:
     body = simple_request(records=None, name="n" * 200).to_bytes(version)
     topic = TOPIC_ID if version >= 13 else "n" * 200
     assert decode_produce_request(body, 0, len(body), version)[3] == [(topic, [(3, -1, -1)])]
 
 
 def agree(body: bytes, version: int) -> bool:
-    """Both codecs understand the same, or refuse; whether they understood."""
+    """Assert that both codecs decode the same or raise; returns whether they decoded."""
     frame = HEAD + body + TAIL
     end = len(HEAD) + len(body)
     try:
@@ -113,12 +113,12 @@ def agree(body: bytes, version: int) -> bool:
 
 @settings(max_examples=300, database=None, derandomize=True)
 @given(version=versions, source=st.randoms(use_true_random=False))
-def test_any_request_is_understood_alike(version: int, source: random.Random) -> None:
+def test_any_request_is_decoded_alike(version: int, source: random.Random) -> None:
     request = ValueMaker(all_messages()["ProduceRequest"], version, source).random()
     assert agree(request.to_bytes(version), version)
 
 
-def test_mutated_requests_are_understood_alike_or_refused_by_both() -> None:
+def test_mutated_requests_are_decoded_alike_or_rejected_by_both() -> None:
     cases = understood = 0
     for version in VERSIONS:
         source = random.Random(version)
@@ -132,16 +132,16 @@ def test_mutated_requests_are_understood_alike_or_refused_by_both() -> None:
 
 
 @pytest.mark.parametrize("version", [2, 14, -1])
-def test_other_versions_are_refused(version: int) -> None:
+def test_other_versions_are_rejected(version: int) -> None:
     with pytest.raises(ProtocolError, match="no version"):
         decode_produce_request(bytes(100), 0, 100, version)
     with pytest.raises(ProtocolError, match="no version"):
         encode_produce_response(bytearray(), version, [])
 
 
-def test_a_frame_cannot_end_behind_its_buffer() -> None:
+def test_a_frame_cannot_end_past_its_buffer() -> None:
     body = simple_request().to_bytes(9)
-    with pytest.raises(ProtocolError, match="announced"):
+    with pytest.raises(ProtocolError, match="expected"):
         decode_produce_request(body, 0, len(body) + 1, 9)
 
 
@@ -193,7 +193,7 @@ def test_the_common_response_has_the_bytes_of_the_generated_codec(version: int) 
         assert out == generated(version, results, 0, []).to_bytes(version)
 
 
-def test_a_response_that_does_not_fit_leaves_the_output_alone() -> None:
+def test_a_response_that_does_not_fit_leaves_the_output_unchanged() -> None:
     out = bytearray(b"before")
     for version in (3, 9, 13):
         topic = TOPIC_ID if version >= 13 else "t"

@@ -1,4 +1,4 @@
-"""A follower's half of the hand-written Fetch codec, held equal to the generated one."""
+"""The follower side of the hand-written Fetch codec equals the generated one."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from ruslo.protocol.messages.fetch_response import (
 )
 from ruslo.protocol.replica_fetch_codec import (
     NO_DIVERGENCE,
-    ReplicaWish,
-    decode_replica_answer,
-    encode_replica_fetch,
+    ReplicaPartitionFetch,
+    decode_replica_fetch_response,
+    encode_replica_fetch_request,
 )
 from tests.support.protocol.mutations import mutated
 from tests.support.protocol.values import ValueMaker, all_messages
@@ -51,15 +51,15 @@ wishes = st.tuples(int32s, int32s, int64s, int32s, int64s, int32s)
     topics=st.lists(st.tuples(topic_ids, st.lists(wishes, max_size=3)), max_size=3),
     forgotten=st.lists(st.tuples(topic_ids, st.lists(int32s, max_size=3)), max_size=2),
 )
-def test_requests_have_the_bytes_of_the_generated_codec_and_the_leader_understands_them(
+def test_requests_have_the_bytes_of_the_generated_codec_and_the_leader_decodes_them(
     state: tuple[int, int],
     limits: tuple[int, int, int],
     session: tuple[int, int],
-    topics: list[tuple[bytes, list[ReplicaWish]]],
+    topics: list[tuple[bytes, list[ReplicaPartitionFetch]]],
     forgotten: list[tuple[bytes, list[int]]],
 ) -> None:
     out = bytearray(HEAD)
-    encode_replica_fetch(
+    encode_replica_fetch_request(
         out,
         replica_id=state[0],
         replica_epoch=state[1],
@@ -108,17 +108,17 @@ def test_requests_have_the_bytes_of_the_generated_codec_and_the_leader_understan
 
 
 def agree(body: bytes, version: int) -> bool:
-    """What the generated codec understands the hand-written one understands alike; whether it did."""
+    """Assert that both codecs decode the same; returns whether the generated one decodes."""
     frame = HEAD + body + TAIL
     end = len(HEAD) + len(body)
     try:
         expected = FetchResponse.from_bytes(body, version)
     except ProtocolError:
-        # What a follower does not act on is passed over, unread: the hand-written codec may accept more.
+        # Fields that a follower does not use are skipped, so the hand-written codec may accept more.
         with contextlib.suppress(ProtocolError):
-            decode_replica_answer(frame, len(HEAD), end)
+            decode_replica_fetch_response(frame, len(HEAD), end)
         return False
-    answer = decode_replica_answer(frame, len(HEAD), end)
+    answer = decode_replica_fetch_response(frame, len(HEAD), end)
     assert (answer.error_code, answer.session_id) == (expected.error_code, expected.session_id)
     assert [(*news[:6], frame[news[6] : news[7]]) for news in answer.partitions] == [
         (
@@ -147,7 +147,7 @@ def simple_response() -> FetchResponse:
 @pytest.mark.parametrize("buffer", [bytes, bytearray, memoryview])
 def test_the_common_response(buffer: type) -> None:
     body = simple_response().to_bytes(18)
-    answer = decode_replica_answer(buffer(HEAD + body + TAIL), len(HEAD), len(HEAD) + len(body))
+    answer = decode_replica_fetch_response(buffer(HEAD + body + TAIL), len(HEAD), len(HEAD) + len(body))
     assert answer.session_id == 9
     first, second = answer.partitions
     assert first[:6] == (TOPIC_ID, 3, 0, 77, 5, NO_DIVERGENCE)
@@ -158,12 +158,12 @@ def test_the_common_response(buffer: type) -> None:
 
 @settings(max_examples=150, database=None, derandomize=True)
 @given(version=st.sampled_from(VERSIONS), source=st.randoms(use_true_random=False))
-def test_any_response_is_understood_alike(version: int, source: random.Random) -> None:
+def test_any_response_is_decoded_alike(version: int, source: random.Random) -> None:
     response = ValueMaker(all_messages()["FetchResponse"], version, source).random()
     assert agree(response.to_bytes(version), version)
 
 
-def test_mutated_responses_are_understood_alike_or_raise_nothing_but_protocol_errors() -> None:
+def test_mutated_responses_are_decoded_alike_or_raise_only_protocol_errors() -> None:
     cases = understood = 0
     for version in VERSIONS:
         source = random.Random(version)

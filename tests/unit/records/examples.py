@@ -35,14 +35,14 @@ def record_lists(draw: st.DrawFn) -> list[Record]:
 
 
 def changed(batch: bytearray, field_format: str, at: int, value: int) -> bytearray:
-    """The batch with one header field overwritten and a CRC that fits."""
+    """The batch with one header field overwritten and the right CRC."""
     struct.pack_into(field_format, batch, at, value)
     set_crc(batch)
     return batch
 
 
 def with_payload(payload: bytes, *, count: int, attributes: int = 0) -> bytearray:
-    """A batch whose header is right and whose records are whatever is given."""
+    """A batch with a valid header and the given record bytes."""
     batch = build_batch([Record(index, NOW, b"k", b"v") for index in range(count)])[: layout.HEADER_SIZE]
     batch += payload
     struct.pack_into(">i", batch, layout.LENGTH_AT, len(batch) - layout.LENGTH_OVERHEAD)

@@ -22,7 +22,7 @@ from ruslo.records.record import Record
 NOW = 1_700_000_000_000
 
 
-def unfolded(batch: bytearray) -> tuple[BatchHeader, bytes]:
+def decompressed(batch: bytearray) -> tuple[BatchHeader, bytes]:
     header = read_header(batch)
     return header, decompress(header.codec, bytes(batch[HEADER_SIZE:]))
 
@@ -51,7 +51,7 @@ RUNS = st.tuples(
         for at in range(shape[0])
     ]
 )
-"""Records of one shape, some of one moment, with timestamps that become longer in the middle."""
+"""Records of one layout, some with the same timestamp, whose timestamps become wider in the middle."""
 
 
 @given(
@@ -62,7 +62,7 @@ RUNS = st.tuples(
     codec=st.integers(0, 4),
     horizon=st.none() | st.just(NOW + 86_400_000),
 )
-def test_what_stays_is_unchanged(
+def test_kept_records_are_unchanged(
     records: list[tuple[int, bytes, bytes | None, bool]], codec: int, horizon: int | None
 ) -> None:
     batch = build_batch(
@@ -78,7 +78,7 @@ def test_what_stays_is_unchanged(
     keep = bytes([wanted for *_, wanted in records])
     if not any(keep):
         keep = b"\x01" + keep[1:]
-    header, body = unfolded(batch)
+    header, body = decompressed(batch)
     made = filter_batch(header, body, keep, delete_horizon_ms=horizon)
     assert check_crc(made)
     expected = [record for record, wanted in zip(read_records(batch), keep, strict=True) if wanted]
@@ -100,10 +100,10 @@ def test_what_stays_is_unchanged(
 @pytest.mark.parametrize("size", [10, 1000])
 @pytest.mark.parametrize("share", [1, 2, 50, 999])
 @pytest.mark.parametrize("per_moment", [1, 30, 700])
-def test_long_runs_with_many_and_few_that_stay(
+def test_long_runs_with_many_and_few_kept_records(
     horizon: int | None, size: int, share: int, per_moment: int
 ) -> None:
-    """The offsets become longer at 64, the timestamps too; the batch lies between others."""
+    """Offsets and timestamps become wider at 64; the batch is between others."""
     batch = build_batch(
         [
             Record(at, NOW + at // per_moment, b"key-%04d" % at, None if at == 500 else bytes(size))
@@ -126,36 +126,36 @@ def test_long_runs_with_many_and_few_that_stay(
     assert read_header(made).max_timestamp == NOW + (999 // share) * share // per_moment
 
 
-def test_the_time_of_the_log_stays() -> None:
+def test_the_log_append_time_stays() -> None:
     batch = build_batch(
         [Record(0, NOW, b"a", b"1"), Record(1, NOW - 9, b"b", b"2")], attributes=LOG_APPEND_TIME
     )
-    header, body = unfolded(batch)
+    header, body = decompressed(batch)
     made = filter_batch(header._replace(max_timestamp=NOW + 50), body, b"\x00\x01")
     assert read_header(made).max_timestamp == NOW + 50
 
 
-def test_an_earlier_horizon_stays() -> None:
+def test_an_existing_delete_horizon_stays() -> None:
     batch = build_batch([Record(0, NOW, b"a", None), Record(1, NOW, b"b", None)])
-    first = filter_batch(*unfolded(batch), b"\x01\x01", delete_horizon_ms=NOW + 5)
-    second = filter_batch(*unfolded(first), b"\x00\x01")
+    first = filter_batch(*decompressed(batch), b"\x01\x01", delete_horizon_ms=NOW + 5)
+    second = filter_batch(*decompressed(first), b"\x00\x01")
     assert read_header(second).base_timestamp == NOW + 5
     assert read_header(second).attributes & DELETE_HORIZON
     assert [(record.offset, record.timestamp) for record in read_records(second)] == [(1, NOW)]
 
 
-def test_records_that_are_cut_off_are_told() -> None:
+def test_truncated_records_raise() -> None:
     batch = build_batch([Record(0, NOW, b"a", b"1"), Record(1, NOW, b"b", b"2")])
     set_crc(batch)
-    header, body = unfolded(batch)
-    with pytest.raises(ProtocolError, match="cut off"):
+    header, body = decompressed(batch)
+    with pytest.raises(ProtocolError, match="in the middle of a record"):
         filter_batch(header, body[:9], b"\x01\x01")
 
 
 @pytest.mark.parametrize("horizon", [None, NOW])
-def test_records_that_do_not_end_with_their_batch_are_told(horizon: int | None) -> None:
+def test_records_that_do_not_end_with_their_batch_raise(horizon: int | None) -> None:
     batch = build_batch([Record(at, NOW, b"a", b"1") for at in range(20)])
-    header, body = unfolded(batch)
+    header, body = decompressed(batch)
     for end in (len(body) - 11, len(body) - 1, len(body) + 1):
         with pytest.raises(ProtocolError):
             filter_batch(header, body + body, bytes([1] * 20), end=end, delete_horizon_ms=horizon)

@@ -37,7 +37,7 @@ def test_golden_bytes() -> None:
 
 @pytest.mark.parametrize("codec", Codec)
 @given(records=record_lists())
-def test_what_is_built_is_read(codec: Codec, records: list[Record]) -> None:
+def test_built_batches_can_be_read(codec: Codec, records: list[Record]) -> None:
     batch = build_batch(records, codec=codec, base_offset=1000)
     assert check_crc(batch)
     assert list(read_records(batch)) == [record._replace(offset=record.offset + 1000) for record in records]
@@ -73,7 +73,7 @@ def test_an_empty_batch_cannot_be_built() -> None:
         build_batch([])
 
 
-def test_the_codec_does_not_come_in_by_the_attributes() -> None:
+def test_the_attributes_must_not_have_a_codec() -> None:
     with pytest.raises(ValueError, match="codec="):
         build_batch(KEYED, attributes=Codec.GZIP)
 
@@ -99,7 +99,7 @@ class TestRebuild:
         assert read_header(rebuilt) == header
         assert list(read_records(rebuilt)) == records
 
-    def test_offsets_and_producer_state_stay_when_records_go(self) -> None:
+    def test_offsets_and_producer_state_stay_when_records_are_removed(self) -> None:
         header, records = self.original()
         rebuilt = rebuild_batch(header, records[1:3])
         kept = read_header(rebuilt)
@@ -109,7 +109,7 @@ class TestRebuild:
         assert (kept.producer_id, kept.producer_epoch, kept.base_sequence, kept.leader_epoch) == (9, 2, 5, 3)
         assert (kept.base_timestamp, kept.max_timestamp) == (records[1].timestamp, records[1].timestamp)
 
-    def test_without_records_a_bare_header_is_left(self) -> None:
+    def test_without_records_only_the_header_is_left(self) -> None:
         header, _ = self.original(Codec.ZSTD, layout.TRANSACTIONAL | layout.DELETE_HORIZON)
         rebuilt = rebuild_batch(header, [])
         kept = read_header(rebuilt)
@@ -139,7 +139,7 @@ class TestRebuild:
         assert next(read_records(rebuilt)).timestamp == KEYED[-1].timestamp
 
     @pytest.mark.parametrize("offset", [0, 499, 504])
-    def test_offsets_outside_the_batch_are_a_mistake(self, offset: int) -> None:
+    def test_offsets_outside_the_batch_raise(self, offset: int) -> None:
         header, records = self.original()
         with pytest.raises(ValueError, match="outside the batch"):
             rebuild_batch(header, [records[0]._replace(offset=offset)])

@@ -62,7 +62,7 @@ def test_unknown_codecs(codec: int) -> None:
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)
-def test_every_cut_is_noticed(codec: Codec) -> None:
+def test_every_truncation_is_detected(codec: Codec) -> None:
     compressed = compress(codec, TEXT[:3000])
     for end in range(len(compressed)):
         if codec == Codec.SNAPPY and end == 16:
@@ -112,7 +112,7 @@ class TestGzip:
     def test_levels(self, level: int) -> None:
         assert zlib.decompress(compress(Codec.GZIP, TEXT, level), 31) == TEXT
 
-    def test_members_in_a_row(self) -> None:
+    def test_consecutive_members(self) -> None:
         two = compress(Codec.GZIP, b"one ") + compress(Codec.GZIP, b"two")
         assert decompress(Codec.GZIP, two, 100) == b"one two"
 
@@ -130,7 +130,7 @@ class TestSnappy:
         (first,) = struct.unpack_from(">i", compressed, 16)
         assert cramjam.snappy.decompress_raw_len(compressed[20 : 20 + first]) == 32 * 1024
 
-    def test_a_bare_block_as_librdkafka_writes_it(self) -> None:
+    def test_a_raw_block_as_librdkafka_writes_it(self) -> None:
         assert decompress(Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(TEXT)), len(TEXT)) == TEXT
 
     def test_concatenated_streams(self) -> None:
@@ -142,7 +142,7 @@ class TestSnappy:
             decompress(Codec.SNAPPY, b"\xff\xff\xff\xff\x0fabc", 2**32)
 
     @pytest.mark.parametrize("length", [0, -1, 5, 2**31 - 1])
-    def test_chunk_lengths_that_cannot_be(self, length: int) -> None:
+    def test_invalid_chunk_lengths(self, length: int) -> None:
         stream = b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, length) + b"abcd"
         with pytest.raises(CompressedDataError, match="claims"):
             decompress(Codec.SNAPPY, stream, 100)
@@ -163,7 +163,7 @@ class TestLz4:
         assert compress(Codec.LZ4, TEXT, 9) == compress(Codec.LZ4, TEXT)
         assert len(compress(Codec.LZ4, TEXT, 8)) < len(compress(Codec.LZ4, TEXT, 9))
 
-    def test_dependent_blocks_are_refused(self) -> None:
+    def test_dependent_blocks_are_rejected(self) -> None:
         linked = lz4.frame.compress(TEXT, block_linked=True)
         with pytest.raises(CompressedDataError, match="dependent blocks"):
             decompress(Codec.LZ4, linked, len(TEXT))
@@ -185,7 +185,7 @@ class TestLz4:
         with pytest.raises(CompressedDataError, match="hecksum"):
             decompress(Codec.LZ4, broken, len(TEXT))
 
-    def test_bytes_behind_the_frame_do_not_matter(self) -> None:
+    def test_bytes_after_the_frame_are_ignored(self) -> None:
         assert decompress(Codec.LZ4, compress(Codec.LZ4, b"abc") + b"junk", 100) == b"abc"
 
 
@@ -207,7 +207,7 @@ class TestZstd:
         frame = zstandard.ZstdCompressor(write_content_size=True).compress(TEXT[:size])
         assert decompress(Codec.ZSTD, frame, size) == TEXT[:size]
 
-    def test_frames_in_a_row_and_skippable_ones(self) -> None:
+    def test_consecutive_and_skippable_frames(self) -> None:
         skippable = struct.pack("<II", 0x184D2A53, 5) + b"notes"
         frames = compress(Codec.ZSTD, b"one ") + skippable + compress(Codec.ZSTD, b"two")
         assert decompress(Codec.ZSTD, frames, 100) == b"one two"

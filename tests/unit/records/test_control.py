@@ -41,7 +41,7 @@ def test_the_marker_s_78_bytes(commit: bool, crc: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_marker_is_understood_again(commit: bool) -> None:
+def test_a_marker_round_trips(commit: bool) -> None:
     marker = end_txn_batch(
         commit=commit, producer_id=1, producer_epoch=2, coordinator_epoch=2**31 - 1, timestamp=NOW
     )
@@ -66,11 +66,11 @@ def test_a_batch_of_kraft_records() -> None:
 
 @pytest.mark.parametrize("key", [None, b"", b"\x00\x00\x00", b"\xff\xff\x00\x01"])
 def test_broken_keys(key: bytes | None) -> None:
-    with pytest.raises(ProtocolError, match="control record's key"):
+    with pytest.raises(ProtocolError, match="key of a control record"):
         read_control_type(key)
 
 
-def test_keys_of_the_future() -> None:
+def test_unknown_control_types() -> None:
     assert read_control_type(control_key(99)) == 99
     assert read_control_type(b"\x00\x05\x00\x01and more") == 1
 

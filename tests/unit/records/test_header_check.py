@@ -1,4 +1,4 @@
-"""Each row of what a leader refuses by header and CRC, and which of two reasons is given first."""
+"""Each fault that a leader finds in header and CRC, and which of two errors comes first."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_good_batch_gives_its_header(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 11, 12, 16, 17, 60, 61, 90])
-def test_no_whole_batch(size: int) -> None:
+def test_partial_batch(size: int) -> None:
     assert refusal(build_batch(KEYED)[:size]) == ErrorCode.INVALID_RECORD
 
 
@@ -52,13 +52,13 @@ def test_two_batches() -> None:
 
 
 @pytest.mark.parametrize("behind", [b"\x00", bytes(11), bytes(8) + b"\x00\x00\x00\xff" + bytes(20)])
-def test_bytes_behind_that_are_no_batch_are_cut(behind: bytes) -> None:
+def test_bytes_after_the_batch_are_ignored(behind: bytes) -> None:
     batch = build_batch(KEYED)
     header = check_batch(memoryview(batch + behind), RULES)
     assert header[layout.LENGTH] + layout.LENGTH_OVERHEAD == len(batch)
 
 
-def test_bytes_behind_that_look_like_a_broken_batch() -> None:
+def test_bytes_after_the_batch_that_look_like_a_broken_batch() -> None:
     assert refusal(build_batch(KEYED) + bytes(12)) == ErrorCode.CORRUPT_MESSAGE
 
 
@@ -73,7 +73,7 @@ def test_unknown_magic(magic: int) -> None:
 
 
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 13])
-def test_impossible_length(length: int) -> None:
+def test_invalid_length(length: int) -> None:
     assert refusal(changed(build_batch(KEYED), ">i", layout.LENGTH_AT, length)) == ErrorCode.CORRUPT_MESSAGE
 
 
@@ -84,7 +84,7 @@ def test_a_batch_shorter_than_its_header() -> None:
 
 
 @pytest.mark.parametrize("base_offset", [1, -1, 2**62])
-def test_base_offset_of_the_client_s_choice(base_offset: int) -> None:
+def test_base_offset_other_than_zero(base_offset: int) -> None:
     assert refusal(build_batch(KEYED, base_offset=base_offset)) == ErrorCode.INVALID_RECORD
 
 
@@ -99,7 +99,7 @@ def test_sizes_at_the_limit() -> None:
     assert refusal(batch, small_segment) == ErrorCode.RECORD_LIST_TOO_LARGE
 
 
-def test_a_batch_that_gets_another_codec_is_measured_later() -> None:
+def test_the_size_of_a_recompressed_batch_is_checked_later() -> None:
     batch = build_batch(KEYED)
     rules = BatchRules.of(LogConfig(segment_bytes=len(batch) - 1, compression_type="zstd"))
     assert check_batch(memoryview(batch), rules) == read_header(batch)
@@ -127,7 +127,7 @@ def test_counts(count: int, last_offset_delta: int) -> None:
 
 
 def test_more_records_than_the_bytes_can_hold() -> None:
-    """A liar could make the offsets of a partition run out, two thousand million a batch."""
+    """A false count could use up the offsets of a partition, two billion per batch."""
     smallest = build_batch([Record(index, NOW, None, None) for index in range(3)])
     assert check_batch(memoryview(smallest), RULES)[12] == 3
     for count in (4, 2**31 - 1):
@@ -144,12 +144,12 @@ def test_producer_id_without_sequence() -> None:
     assert refusal(build_batch(KEYED, producer_id=0, producer_epoch=0)) == ErrorCode.INVALID_RECORD
 
 
-def test_attribute_bits_without_meaning_pass() -> None:
+def test_unused_attribute_bits_are_accepted() -> None:
     batch = changed(build_batch(KEYED), ">h", layout.ATTRIBUTES_AT, 0x7F00 | layout.DELETE_HORIZON)
     assert check_batch(memoryview(batch), RULES)
 
 
-def test_the_reason_that_kafka_finds_first_is_given() -> None:
+def test_errors_have_the_order_of_kafka() -> None:
     rules = BatchRules.of(LogConfig(max_message_bytes=70))
     batch = build_batch(KEYED, attributes=layout.CONTROL)
     batch[-1] ^= 1  # too large, wrong CRC, control
@@ -161,7 +161,7 @@ def test_the_reason_that_kafka_finds_first_is_given() -> None:
     assert refusal(batch, rules) == ErrorCode.CORRUPT_MESSAGE
 
 
-def test_mutated_batches_are_refused_or_good() -> None:
+def test_mutated_batches_are_rejected_or_valid() -> None:
     rng = random.Random(3)
     original = build_batch(KEYED, producer_id=5, producer_epoch=0, base_sequence=0)
     for _ in range(5000):
@@ -199,7 +199,7 @@ def test_a_transactional_batch_needs_a_producer_id(producer_id: int) -> None:
 
 
 def claiming(codec: Codec, payload_bytes: int, count: int) -> bytearray:
-    """A batch that claims ``count`` records in a payload of ``payload_bytes``, which are not looked at."""
+    """A batch that claims ``count`` records in ``payload_bytes`` bytes, which are not decoded."""
     batch = bytearray(build_batch(KEYED)[: layout.HEADER_SIZE]) + bytes(payload_bytes)
     struct.pack_into(">i", batch, layout.LENGTH_AT, len(batch) - layout.LENGTH_OVERHEAD)
     struct.pack_into(">h", batch, layout.ATTRIBUTES_AT, codec)

@@ -41,7 +41,7 @@ def check(records: list[Record]) -> None:
 def test_it_finds_what_the_reader_finds(
     shapes: list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int, int]],
 ) -> None:
-    """Runs of records of one shape between others, over the borders where offsets need another byte."""
+    """Runs of records of one layout between others, across offsets that need another byte."""
     records: list[Record] = []
     for key, value, headers, delta, repeats in shapes:
         for _ in range(repeats if value is None or len(value) < 1000 else 2):
@@ -56,7 +56,7 @@ def test_runs_over_the_borders_of_offsets(count: int) -> None:
 
 def test_a_run_ends_where_a_timestamp_or_key_has_another_size() -> None:
     records = [Record(at, 5, b"key-%02d" % at, b"v") for at in range(40)]
-    records[20] = records[20]._replace(timestamp=500)  # as long as the others with a value that is shorter
+    records[20] = records[20]._replace(timestamp=500)  # as long as the others, with a shorter value
     records[20] = records[20]._replace(value=b"")
     records[30] = records[30]._replace(key=b"key-300", value=b"")
     check(records)
@@ -82,8 +82,8 @@ def test_a_flipped_bit_never_reads_past_the_end(at: int, bit: int) -> None:
     assert len(keys) == 60
 
 
-def test_a_wrong_count_is_told() -> None:
+def test_a_wrong_count_raises() -> None:
     body = body_of([Record(0, 0, b"k", b"v"), Record(1, 0, b"k", b"v")])
     for count in (1, 3):
-        with pytest.raises(ProtocolError, match="are announced"):
+        with pytest.raises(ProtocolError, match="records, found"):
             scan_keys(body, count)

@@ -1,4 +1,4 @@
-"""Batches against two builders and readers that nobody here wrote: kafka-python's and aiokafka's."""
+"""Batches compared with two other implementations: kafka-python and aiokafka."""
 
 from __future__ import annotations
 

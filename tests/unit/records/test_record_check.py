@@ -38,7 +38,7 @@ def refused(batch: bytearray, config: LogConfig, now_ms: int = NOW) -> BatchRefu
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_a_good_batch_comes_back_untouched(codec: Codec) -> None:
+def test_a_valid_batch_is_returned_unchanged(codec: Codec) -> None:
     batch = build_batch(KEYED, codec=codec)
     before = bytes(batch)
     accepted = validated(batch, COMPACTED)

@@ -91,11 +91,11 @@ def test_the_pace_slows_down_where_there_are_no_runs() -> None:
     pace = RunPace()
     looks = []
     for place in range(1000):
-        if place >= pace.next_look:
+        if place >= pace.next_check:
             looks.append(place)
             pace.note(place, 0)
     assert len(looks) < 20
     pace.note(1000, 50)
-    assert pace.next_look == 1050
+    assert pace.next_check == 1050
     pace.note(1050, 0)
-    assert pace.next_look == 1051
+    assert pace.next_check == 1051

@@ -120,7 +120,7 @@ class TestAcceptBatch:
         assert [error.batch_index for error in refused.value.record_errors] == [1]
 
     @pytest.mark.parametrize("codec", Codec)
-    def test_mutated_batches_are_refused_or_good(self, codec: Codec) -> None:
+    def test_mutated_batches_are_rejected_or_valid(self, codec: Codec) -> None:
         rng = random.Random(50 + codec)
         original = build_batch(KEYED, codec=codec)
         topics = [

@@ -1,4 +1,4 @@
-"""Compaction of a workbench's log, without a broker and its process."""
+"""Compacts the log of a workbench without a broker and its cleaner process."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def keyed(
 def compact(
     bench: Workbench, checkpoint: int | None = None, limits: CleanerLimits = LIMITS
 ) -> tuple[int, CleanStats] | None:
-    """One round; where it ended and what it did, or None if there was nothing to do."""
+    """Run a round; returns its end offset and stats, or None if there was nothing to compact."""
     log = bench.log
     found = find_cleanable(log, checkpoint, bench.clock.ms)
     if found is None:
@@ -72,7 +72,7 @@ def swap_in(bench: Workbench, cleaned: CleanedSegment) -> None:
 
 
 def roll(bench: Workbench) -> None:
-    """Close the active segment and sync it, so that all there is may be compacted."""
+    """Roll and flush, so that all records can be compacted."""
     bench.commit_all()
     if bench.log.active.size:
         bench.log.roll(bench.log.end_offset, bench.clock.ms)

@@ -6,7 +6,8 @@ import pytest
 
 from ruslo.records.batch import BASE_OFFSET
 from ruslo.storage.batch_scan import SCAN_BYTES, buffer_headers, scan_batches, scan_headers
-from ruslo.storage.disk import DiskFile, LocalDisk
+from ruslo.storage.disk import DiskFile
+from ruslo.storage.local_disk import LocalDisk
 from tests.unit.storage.workbench import batch
 
 
@@ -22,7 +23,7 @@ POSITIONS = [sum(map(len, BATCHES[:at])) for at in range(len(BATCHES))]
 
 
 @pytest.mark.parametrize("read_bytes", [61, 100, 1000, 1 << 20])
-def test_headers_whatever_the_size_of_reads(tmp_path: Path, read_bytes: int) -> None:
+def test_headers_with_reads_of_any_size(tmp_path: Path, read_bytes: int) -> None:
     found = list(scan_headers(stored(tmp_path, DATA), 0, len(DATA), read_bytes))
     assert [position for position, _ in found] == POSITIONS
     assert [header[BASE_OFFSET] for _, header in found] == list(range(0, 40, 2))
@@ -34,7 +35,7 @@ def test_headers_from_the_middle_to_an_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("garbage", [bytes(100), b"\xff" * 100, bytes(BATCHES[0][:-1]), b"x"])
-def test_all_walks_stop_at_what_is_no_batch(tmp_path: Path, garbage: bytes) -> None:
+def test_scans_stop_at_bytes_that_are_not_a_batch(tmp_path: Path, garbage: bytes) -> None:
     data = DATA + garbage
     file = stored(tmp_path, data)
     assert len(list(scan_headers(file, 0, len(data)))) == len(BATCHES)
@@ -49,7 +50,7 @@ def test_batches_larger_than_a_read(tmp_path: Path) -> None:
     assert b"".join(bytes(content) for _, _, content in found) == data
 
 
-def test_a_wrong_checksum_ends_only_the_checking_walk(tmp_path: Path) -> None:
+def test_a_wrong_checksum_ends_only_the_scan_of_whole_batches(tmp_path: Path) -> None:
     data = bytearray(DATA)
     data[POSITIONS[4] + 62] ^= 1
     file = stored(tmp_path, bytes(data))

@@ -1,7 +1,6 @@
-"""Random bytes flipped, cut off and zeroed in every kind of file of a log directory.
+"""Random bytes are flipped, truncated and zeroed in every kind of file of a log directory.
 
-Whatever happens to them, the directory opens or goes offline with a message, and a reader never gets a record
-that was not written.
+The directory opens or goes offline with a message, and a reader never gets a record that was not written.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ ROUNDS = 12
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, bytes | None]]:
-    """A log directory left in order, and the value at each offset of its only log."""
+    """A log directory after a clean shutdown, and the value at each offset of its only log."""
     directory = tmp_path_factory.mktemp("original")
     manager = LogManager.open([str(directory)], SystemClock())
     manager.load(lambda _: COMPACTED)
@@ -72,7 +71,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, 
     return directory, written
 
 
-def harm(path: Path, chance: random.Random) -> None:
+def damage(path: Path, chance: random.Random) -> None:
     data = bytearray(path.read_bytes())
     if not data:
         return
@@ -89,7 +88,7 @@ def harm(path: Path, chance: random.Random) -> None:
 
 
 def served(log: Log) -> dict[int, bytes | None]:
-    """What a consumer that checks batches, as all of them do, gets out of the log."""
+    """The records that a consumer reads, which checks the CRC of batches."""
     found: dict[int, bytes | None] = {}
     offset = log.start_offset
     while offset < log.end_offset:
@@ -112,7 +111,7 @@ def served(log: Log) -> dict[int, bytes | None]:
 
 
 def start(directory: Path) -> tuple[LogManager | None, Log | None]:
-    """The logs of the directory; without any if it says that it cannot be used."""
+    """The logs of the directory; None if it cannot be used."""
     try:
         manager = LogManager.open([str(directory)], SystemClock())
     except StorageError as error:
@@ -144,7 +143,7 @@ def test_damage(
             path for path in sorted(directory.rglob("*")) if path.is_file() and path.name.endswith(kind)
         ]
         assert victims, f"there is no {kind}"
-        harm(chance.choice(victims), chance)
+        damage(chance.choice(victims), chance)
         if not clean:
             (directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
             (directory / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
@@ -152,7 +151,7 @@ def test_damage(
         if manager is not None and log is not None:
             opened += 1
             for offset, value in served(log).items():
-                # The base offset and the leader epoch lie before what the checksum covers.
+                # The checksum does not cover the base offset.
                 assert value in written.values() if kind == ".log" else written[offset] == value
         if manager is not None:
             manager.stop(2)

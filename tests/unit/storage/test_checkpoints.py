@@ -14,7 +14,7 @@ from ruslo.storage.checkpoints import (
     parse_offsets,
     read_offsets,
 )
-from ruslo.storage.disk import LocalDisk
+from ruslo.storage.local_disk import LocalDisk
 
 
 def test_offsets_as_kafka_writes_them() -> None:
@@ -38,13 +38,13 @@ def test_epochs_as_kafka_writes_them() -> None:
     [
         (b"0\n", "version and a count"),
         (b"1\n0\n", "version '1'"),
-        (b"0\n2\nt 0 1\n", "announces 2 entries and has 1"),
+        (b"0\n2\nt 0 1\n", "says that it has 2 entries, but has 1"),
         (b"0\n1\nt 0\n", "is not 'topic partition offset'"),
         (b"0\n1\nt x 1\n", "is not 'topic partition offset'"),
         (b"\xff\xfe", "version and a count"),
     ],
 )
-def test_what_is_not_a_checkpoint(data: bytes, problem: str) -> None:
+def test_invalid_checkpoints(data: bytes, problem: str) -> None:
     with pytest.raises(CorruptLogError, match=problem):
         parse_offsets(data, "some/file")
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from ruslo.storage.clean_shutdown import remove_clean_shutdown_file, write_clean_shutdown_file
-from ruslo.storage.disk import LocalDisk
+from ruslo.storage.local_disk import LocalDisk
 
 
-def test_the_mark_is_kafkas_and_is_taken_once(tmp_path: Path) -> None:
+def test_the_file_is_kafkas_and_is_removed_once(tmp_path: Path) -> None:
     disk = LocalDisk(str(tmp_path))
     assert remove_clean_shutdown_file(disk) is None
     write_clean_shutdown_file(disk, 343)
@@ -18,6 +18,6 @@ def test_the_mark_is_kafkas_and_is_taken_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[1]", b"garbage"])
-def test_an_unreadable_mark_is_clean_but_of_no_epoch(tmp_path: Path, data: bytes) -> None:
+def test_an_unreadable_file_is_a_clean_shutdown_without_an_epoch(tmp_path: Path, data: bytes) -> None:
     (tmp_path / ".kafka_cleanshutdown").write_bytes(data)
     assert remove_clean_shutdown_file(LocalDisk(str(tmp_path))) == -1

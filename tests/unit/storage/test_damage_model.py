@@ -1,4 +1,4 @@
-"""Any bit flipped, any range zeroed, any file emptied, cut or removed in a log directory that was stopped.
+"""Any bit is flipped, any range zeroed, any file emptied, truncated or removed after a clean shutdown.
 
 For every offset the answer is then the record that was written there, or an error, and never another record.
 A consumer of committed records is never shown an aborted one. What becomes of the end of the log is another
@@ -40,7 +40,7 @@ class Original:
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Original:
-    """Several segments with records of transactions, committed and aborted, that span segments."""
+    """Several segments with committed and aborted transactions that span segments."""
     directory = tmp_path_factory.mktemp("original")
     manager = LogManager.open([str(directory)], SystemClock())
     manager.load(lambda _: CONFIG)
@@ -155,7 +155,7 @@ def read_as_consumer(
 
 
 def check_answers(log: Log, original: Original, *, scrubbed: bool = False, step: int = 1) -> int:
-    """How many offsets were answered with an error."""
+    """How many offsets returned an error."""
     errors = 0
     for committed_only in (False, True):
         bound = log.last_stable_offset if committed_only else log.high_watermark
@@ -208,7 +208,7 @@ def open_damaged(
 
 @pytest.mark.parametrize("kind", [".log", ".index", ".timeindex", ".txnindex", ".snapshot", "-checkpoint"])
 @pytest.mark.parametrize("act", HARMS)
-def test_damage_is_never_taken_for_other_records(
+def test_damage_never_returns_other_records(
     original: Original, tmp_path: Path, kind: str, act: Callable[[bytearray, random.Random], None]
 ) -> None:
     rounds = 2 if act in (zero_all, empty) else ROUNDS if kind == ".log" else ROUNDS // 2
@@ -218,7 +218,7 @@ def test_damage_is_never_taken_for_other_records(
         def harm_one(directory: Path, chance: random.Random = chance) -> None:
             harm(chance.choice(victims(directory, kind, original.last_base)), act, chance)
 
-        # Without its recovery point a log is recovered from its beginning, and cut where it is damaged.
+        # Without a recovery point a log is recovered from its start, and truncated where it is damaged.
         clean = kind in (".log", "-checkpoint") or chance.random() < 0.7
         manager = open_damaged(original, tmp_path / "data", harm_one, clean)
         log = manager.logs[PARTITION]

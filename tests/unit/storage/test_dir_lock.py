@@ -8,7 +8,7 @@ import pytest
 
 from ruslo.model.errors import StorageError
 from ruslo.storage.dir_lock import DirLock
-from ruslo.storage.disk import LocalDisk
+from ruslo.storage.local_disk import LocalDisk
 
 HOLD = """
 import fcntl, os, sys
@@ -19,8 +19,8 @@ sys.stdin.read()
 """
 
 
-def test_another_process_is_kept_out(tmp_path: Path) -> None:
-    """The other side takes the kind of lock that Java takes."""
+def test_another_process_cannot_lock_the_directory(tmp_path: Path) -> None:
+    """The other process takes the kind of lock that Java takes."""
     command = [sys.executable, "-c", HOLD, str(tmp_path / ".lock")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
@@ -31,7 +31,7 @@ def test_another_process_is_kept_out(tmp_path: Path) -> None:
     DirLock(LocalDisk(str(tmp_path))).release(remove=True)
 
 
-def test_a_second_node_in_this_process_too(tmp_path: Path) -> None:
+def test_a_second_node_in_this_process_cannot_lock_it_either(tmp_path: Path) -> None:
     lock = DirLock(LocalDisk(str(tmp_path)))
     with pytest.raises(StorageError, match="another node in this process"):
         DirLock(LocalDisk(str(tmp_path) + "/."))
@@ -41,7 +41,7 @@ def test_a_second_node_in_this_process_too(tmp_path: Path) -> None:
     assert not (tmp_path / ".lock").exists()
 
 
-def test_release_twice_is_harmless(tmp_path: Path) -> None:
+def test_release_can_be_called_twice(tmp_path: Path) -> None:
     lock = DirLock(LocalDisk(str(tmp_path)))
     lock.release(remove=True)
     other = DirLock(LocalDisk(str(tmp_path)))

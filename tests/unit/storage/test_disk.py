@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.storage.disk import DiskError, LocalDisk
+from ruslo.storage.disk import DiskError
+from ruslo.storage.local_disk import LocalDisk
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def disk(tmp_path: Path) -> LocalDisk:
 
 @contextmanager
 def largest_file(size: int) -> Iterator[None]:
-    """Let the kernel refuse files above a size: a real failed write, without a full disk."""
+    """Limit the file size, so that a write really fails without a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
@@ -83,7 +84,7 @@ class TestFiles:
         file.close()
         assert is_open(other.fileno())
 
-    def test_a_write_that_stops_half_way(self, disk: LocalDisk, tmp_path: Path) -> None:
+    def test_a_partial_write(self, disk: LocalDisk, tmp_path: Path) -> None:
         file = disk.open(str(tmp_path / "f"), create=True)
         with largest_file(10), pytest.raises(DiskError) as failed:
             file.append(b"x" * 25)
@@ -93,7 +94,7 @@ class TestFiles:
 
 
 class TestErrors:
-    def test_they_name_the_directory_and_the_file(self, disk: LocalDisk, tmp_path: Path) -> None:
+    def test_errors_name_the_directory_and_the_file(self, disk: LocalDisk, tmp_path: Path) -> None:
         with pytest.raises(DiskError, match=r"cannot open .*missing: No such file") as failed:
             disk.open(str(tmp_path / "missing"))
         assert failed.value.directory == str(tmp_path)
@@ -101,7 +102,7 @@ class TestErrors:
         assert not failed.value.disk_full
         assert failed.value.fatal
 
-    def test_too_many_open_files_is_no_reason_to_give_the_directory_up(self) -> None:
+    def test_too_many_open_files_is_not_fatal(self) -> None:
         assert not DiskError("d", "d/f", "open", OSError(errno.EMFILE, "Too many open files")).fatal
 
     def test_a_full_disk_is_recognisable(self) -> None:

@@ -46,7 +46,7 @@ def test_records(bench: Workbench) -> None:
     assert found[3]["control"] == "ABORT"
 
 
-def test_damage_shows(bench: Workbench) -> None:
+def test_damaged_bytes_are_reported(bench: Workbench) -> None:
     path = Path(bench.path, LOG)
     data = bytearray(path.read_bytes())
     data[70] ^= 1
@@ -85,6 +85,6 @@ def test_checkpoints_and_renamed_files(bench: Workbench) -> None:
     assert len(rows(bench, LOG + ".deleted")) == 3
 
 
-def test_other_files_are_refused_with_a_hint(bench: Workbench) -> None:
-    with pytest.raises(StorageError, match=r"give a \.log, \.index"):
+def test_other_files_raise_with_a_hint(bench: Workbench) -> None:
+    with pytest.raises(StorageError, match=r"Name a \.log, \.index"):
         rows(bench, "notes.txt")

@@ -1,4 +1,4 @@
-"""A disk that fills up between two files of one append: nothing half done may stay."""
+"""The disk becomes full between two files of one append: nothing partial may stay."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.records.batch import TRANSACTIONAL
-from ruslo.storage.disk import DiskError, LocalFile
+from ruslo.storage.disk import DiskError
+from ruslo.storage.local_disk import LocalFile
 from ruslo.storage.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX
 from tests.unit.storage.test_disk import largest_file
 from tests.unit.storage.workbench import NOW, Workbench, batch, records_from
@@ -23,7 +24,7 @@ ABORTED = [(1, 0, 1, 2)]
 
 @contextmanager
 def no_room_for(suffix: str) -> Iterator[None]:
-    """Files with this ending take a part of what is written and refuse the rest."""
+    """Writes to files with this suffix are partial and fail."""
     append = LocalFile.append
 
     def refuse(file: LocalFile, data: ReadBuffer) -> None:
@@ -47,8 +48,8 @@ def leader(tmp_path: Path) -> Workbench:
 
 
 @pytest.mark.parametrize("first", [0, 7])
-def test_what_was_in_flight_behind_a_batch_without_room_fails_as_it_did(tmp_path: Path, first: int) -> None:
-    """Else librdkafka finds a gap, begins a new epoch, and repeats what other partitions hold already."""
+def test_batches_in_flight_after_one_that_failed_on_a_full_disk_fail_too(tmp_path: Path, first: int) -> None:
+    """Otherwise librdkafka starts a new epoch and sends again what other partitions have already."""
     bench = Workbench(tmp_path)
     if first:
         bench.append(batch(first, producer_id=1, producer_epoch=0, sequence=0))
@@ -74,7 +75,7 @@ def test_a_new_epoch_does_not_wait_for_a_batch_of_the_old_one(tmp_path: Path) ->
     assert bench.append(batch(producer_id=1, producer_epoch=1, sequence=1)).base_offset == 2
 
 
-def test_what_came_again_through_another_leader_is_not_waited_for_any_more(tmp_path: Path) -> None:
+def test_a_batch_that_was_retried_through_another_leader_is_not_awaited(tmp_path: Path) -> None:
     def transactional(sequence: int, offset: int = 0) -> bytearray:
         return batch(
             producer_id=1,
@@ -89,7 +90,7 @@ def test_what_came_again_through_another_leader_is_not_waited_for_any_more(tmp_p
     bench.append(transactional(0))
     with largest_file(bench.log.size_bytes + 10), pytest.raises(DiskError):
         bench.append(transactional(1))
-    # Another broker leads for a while, and ends the transaction.
+    # Another broker is the leader for a while, and the transaction ends.
     for sequence in (1, 2):
         bench.log.append_follower(transactional(sequence, bench.log.end_offset), 1, NOW)
     bench.end_transaction(1, 0, commit=True, version=1)
@@ -97,9 +98,9 @@ def test_what_came_again_through_another_leader_is_not_waited_for_any_more(tmp_p
 
 
 @pytest.mark.parametrize("suffix", [TXN_INDEX_SUFFIX, LOG_SUFFIX])
-def test_a_leader_writes_a_marker_with_its_entry_or_not_at_all(leader: Workbench, suffix: str) -> None:
+def test_a_leader_writes_a_marker_and_its_index_entry_or_neither(leader: Workbench, suffix: str) -> None:
     before = leader.content(LOG)
-    leader.log.make_room(1, 1, 0, NOW, NOW)  # so that the file is asked for its append again
+    leader.log.make_room(1, 1, 0, NOW, NOW)  # so that the append function is looked up again
     with no_room_for(suffix):
         leader.log._write = leader.log.active.file.append
         with pytest.raises(DiskError) as refused:
@@ -118,7 +119,7 @@ def test_a_leader_writes_a_marker_with_its_entry_or_not_at_all(leader: Workbench
     assert leader.log.aborted_transactions(0, 100) == ABORTED
 
 
-def test_a_follower_keeps_the_batches_before_a_marker_that_found_no_room(
+def test_a_follower_keeps_the_batches_before_a_marker_that_failed_on_a_full_disk(
     leader: Workbench, tmp_path: Path
 ) -> None:
     leader.end_transaction(1, 1, commit=False)
@@ -131,7 +132,7 @@ def test_a_follower_keeps_the_batches_before_a_marker_that_found_no_room(
         follower.log.append_as_is(sent, NOW)
     assert not refused.value.fatal
     assert follower.log.end_offset == 1
-    # It asks again from its end, and goes on with what it is sent next.
+    # It fetches from its end offset again and continues.
     follower.log.append_as_is(sent[len(follower.content(LOG)) :], NOW)
     leader.append(batch())
     follower.log.append_as_is(leader.content(LOG)[len(sent) :], NOW)
@@ -141,7 +142,7 @@ def test_a_follower_keeps_the_batches_before_a_marker_that_found_no_room(
     assert [offset for offset, _ in records_from(follower.log)] == list(range(6))
 
 
-def test_a_log_is_cut_though_its_new_snapshot_finds_no_room(leader: Workbench) -> None:
+def test_a_log_is_truncated_even_if_its_snapshot_fails_on_a_full_disk(leader: Workbench) -> None:
     for sequence in range(1, 4):
         leader.append_transactional(1, 0, sequence)
 

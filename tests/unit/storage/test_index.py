@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.storage.disk import LocalDisk
 from ruslo.storage.index import (
     OFFSET_ENTRY,
     TIME_ENTRY,
@@ -14,6 +13,7 @@ from ruslo.storage.index import (
     floor_position,
     floor_time_offset,
 )
+from ruslo.storage.local_disk import LocalDisk
 
 
 def offset_index(count: int) -> OffsetIndex:
@@ -44,7 +44,7 @@ def test_round_trip(count: int) -> None:
     assert TimeIndex.from_bytes(times.to_bytes()).to_bytes() == times.to_bytes()
 
 
-def test_padding_of_a_file_that_was_not_trimmed_is_no_entry() -> None:
+def test_padding_of_a_preallocated_file_is_not_an_entry() -> None:
     assert (
         OffsetIndex.from_bytes(offset_index(3).to_bytes() + bytes(800)).to_bytes()
         == offset_index(3).to_bytes()
@@ -53,7 +53,7 @@ def test_padding_of_a_file_that_was_not_trimmed_is_no_entry() -> None:
     assert TimeIndex.from_bytes(bytes(1200)).last() is None
 
 
-def test_timestamps_strictly_rise() -> None:
+def test_timestamps_strictly_ascend() -> None:
     index = time_index(2)
     index.append_if_later(2000, 30)
     index.append_if_later(1500, 40)
@@ -62,14 +62,14 @@ def test_timestamps_strictly_rise() -> None:
     assert index.last() == (2001, 50)
 
 
-def test_no_timestamp_is_no_entry() -> None:
+def test_records_without_timestamps_have_no_entries() -> None:
     index = TimeIndex()
     index.append_if_later(-1, 0)
     assert index.last() is None
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 500, 1300, 4000])
-def test_a_file_answers_like_the_index_in_memory(tmp_path: Path, count: int) -> None:
+def test_an_index_file_finds_the_same_as_the_index_in_memory(tmp_path: Path, count: int) -> None:
     disk = LocalDisk(str(tmp_path))
     offsets, times = offset_index(count), time_index(count)
     disk.write_file(str(tmp_path / "i"), offsets.to_bytes())
@@ -89,7 +89,7 @@ def test_floor() -> None:
     index = offset_index(3)
     assert [index.floor_position(at) for at in (0, 9, 10, 19, 20, 99)] == [0, 0, 4200, 4200, 8400, 12600]
     times = time_index(3)
-    # The batch that brought an entry's timestamp may begin earlier: start at the entry before.
+    # The batch with the timestamp of an entry may start earlier: start at the entry before.
     assert [times.floor_offset(at) for at in (0, 1000, 1001, 2000, 9999)] == [0, 0, 10, 10, 30]
 
 

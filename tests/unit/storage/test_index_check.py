@@ -1,4 +1,4 @@
-"""Indexes that cannot belong to their segment are found when the log is opened, and made anew."""
+"""Indexes that do not belong to their segment are found when the log is opened, and rebuilt."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def negative(data: bytes) -> bytes:
         (".txnindex", zeros_at_the_end),
     ],
 )
-def test_it_is_made_anew(bench: Workbench, kind: str, damage: Damage, clean: bool) -> None:
+def test_a_faulty_index_is_rebuilt(bench: Workbench, kind: str, damage: Damage, clean: bool) -> None:
     path = index(bench, kind)
     before = path.read_bytes()
     assert find_fault(bench.log.segments[0], bench.log.segments[1].base_offset) is None
@@ -104,20 +104,20 @@ def test_it_is_made_anew(bench: Workbench, kind: str, damage: Damage, clean: boo
     assert fault is not None
     assert str(path) in fault
     end = bench.log.end_offset
-    # As a stop leaves it, or a crash after everything was synced.
+    # After a clean shutdown, or a crash after everything was synced.
     log = bench.reopen(clean=clean, recovery_point=end)
     assert path.read_bytes() == before
     assert log.end_offset == end
 
 
 @pytest.mark.parametrize("kind", [".index", ".timeindex"])
-def test_a_missing_one_is_a_fault(bench: Workbench, kind: str) -> None:
+def test_a_missing_index_is_a_fault(bench: Workbench, kind: str) -> None:
     index(bench, kind).unlink()
     fault = find_fault(bench.log.segments[0], bench.log.segments[1].base_offset)
     assert fault == f"{index(bench, kind)} is missing"
 
 
-def test_the_last_segment_is_held_to_its_own_size(bench: Workbench) -> None:
+def test_the_last_segment_is_checked_against_its_own_size(bench: Workbench) -> None:
     last = bench.log.segments[-1]
     assert find_fault(last, None) is None
     path = index(bench, ".index", -1)
@@ -128,8 +128,8 @@ def test_the_last_segment_is_held_to_its_own_size(bench: Workbench) -> None:
 
 
 @pytest.mark.parametrize("kind", [".index", ".timeindex"])
-def test_indexes_that_nobody_synced_are_made_anew(tmp_path: Path, kind: str) -> None:
-    """All records were synced, then the segment was closed, and the power went before its indexes were."""
+def test_unsynced_indexes_are_rebuilt(tmp_path: Path, kind: str) -> None:
+    """The segment was rolled after a flush, and the power failed before its indexes were synced."""
     bench = Workbench(tmp_path, CONFIG)
     for at in range(15):
         bench.append(batch(timestamp=NOW + at))
@@ -139,7 +139,7 @@ def test_indexes_that_nobody_synced_are_made_anew(tmp_path: Path, kind: str) -> 
     bench.log.roll(bench.log.end_offset, NOW)
     path = index(bench, kind)
     before = path.read_bytes()
-    # Fewer entries than there were, but each of them right.
+    # Fewer entries than before, but each is right.
     path.write_bytes(before[: TIME_ENTRY.size * 2])
     log = bench.reopen(clean=False, recovery_point=recovery_point)
     assert path.read_bytes() == before
@@ -147,7 +147,7 @@ def test_indexes_that_nobody_synced_are_made_anew(tmp_path: Path, kind: str) -> 
     assert str(path) in log.sync_targets().paths
 
 
-def test_a_flush_brings_transaction_indexes_to_disk(tmp_path: Path) -> None:
+def test_a_flush_syncs_transaction_indexes(tmp_path: Path) -> None:
     bench = Workbench(tmp_path, CONFIG)
     bench.append_transactional(9, 0, 0)
     bench.end_transaction(9, 1, commit=False)
@@ -158,13 +158,13 @@ def test_a_flush_brings_transaction_indexes_to_disk(tmp_path: Path) -> None:
     bench.end_transaction(9, 2, commit=False)
     running.run()
     bench.log.mark_flushed(running, NOW)
-    # It has grown since the flush began.
+    # It got an entry after the flush started.
     assert path in bench.log.sync_targets().paths
     bench.log.flush(NOW)
     assert path not in bench.log.sync_targets().paths
 
 
-def test_a_transaction_index_is_compared_with_what_is_known_of_it(tmp_path: Path) -> None:
+def test_a_transaction_index_is_compared_with_its_checksum(tmp_path: Path) -> None:
     bench = Workbench(tmp_path)
     for producer_id in (7, 8):
         bench.append_transactional(producer_id, 0, 0)
@@ -176,4 +176,4 @@ def test_a_transaction_index_is_compared_with_what_is_known_of_it(tmp_path: Path
     earlier = TxnIndexChecksum(34, crc32c(bench.content("00000000000000000000.txnindex")[:34]))
     assert find_fault(segment, bench.log.end_offset, earlier) is None, "Apache Kafka has gone on with it"
     other = TxnIndexChecksum(known.size, known.checksum ^ 1)
-    assert "is not what was written" in (find_fault(segment, bench.log.end_offset, other) or "")
+    assert "does not match its checksum" in (find_fault(segment, bench.log.end_offset, other) or "")

@@ -23,7 +23,7 @@ class TestAssign:
         assert epochs.latest == 8
         assert epochs.dirty
 
-    def test_entries_without_records_give_way(self) -> None:
+    def test_entries_without_records_are_replaced(self) -> None:
         epochs = cache()
         epochs.assign(8, 50)
         assert epochs.entries() == [(1, 0), (3, 20), (8, 50)]
@@ -47,11 +47,11 @@ class TestAssign:
         (6, EpochEnd(3, 50)),
     ],
 )
-def test_where_an_epoch_ends(epoch: int, answer: EpochEnd) -> None:
+def test_end_of_an_epoch(epoch: int, answer: EpochEnd) -> None:
     assert cache().end_of(epoch, 90) == answer
 
 
-def test_an_empty_cache_knows_no_end() -> None:
+def test_an_empty_cache_has_no_end() -> None:
     assert LeaderEpochCache().end_of(0, 90) == EpochEnd(-1, -1)
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.storage.disk import LocalDisk
 from ruslo.storage.leftovers import clean_up_leftovers
+from ruslo.storage.local_disk import LocalDisk
 from tests.unit.storage.workbench import batch
 
 
@@ -36,7 +36,7 @@ def test_nothing_to_do(log_path: Path) -> None:
     assert tidied(log_path) == {"0.log", "0.index"}
 
 
-def test_deleted_cleaned_and_temporary_files_go(log_path: Path) -> None:
+def test_deleted_cleaned_and_temporary_files_are_removed(log_path: Path) -> None:
     put(log_path, 0, ".log", 0, 5)
     put(log_path, 0, ".log.cleaned", 0, 3)
     put(log_path, 7, ".log.deleted", 7, 8)
@@ -60,7 +60,7 @@ def test_a_complete_swap_replaces_what_it_covers(log_path: Path) -> None:
 
 
 def test_an_incomplete_swap_is_undone(log_path: Path) -> None:
-    """Files are renamed to .swap from the highest base down; a .cleaned below says the renaming stopped."""
+    """Segments are renamed to .swap from the highest base offset down; a .cleaned file below is left."""
     for base in (0, 10, 20):
         put(log_path, base, ".log", base, base + 9)
     put(log_path, 0, ".log.cleaned", 0, 9)

@@ -36,11 +36,11 @@ class TestAppend:
         assert bench.content("00000000000000000000.log") == bytes(first + second)
         assert bench.log.end_offset == 5
 
-    def test_log_append_time_is_answered(self, bench: Workbench) -> None:
+    def test_log_append_time_is_returned(self, bench: Workbench) -> None:
         result = bench.append(batch(timestamp=NOW + 5, attributes=LOG_APPEND_TIME))
         assert result.log_append_time_ms == NOW + 5
 
-    def test_epochs_are_remembered(self, bench: Workbench) -> None:
+    def test_epochs_are_cached(self, bench: Workbench) -> None:
         for epoch in (0, 0, 2):
             bench.append(batch(2), leader_epoch=epoch)
         assert bench.log.epochs.entries() == [(0, 0), (2, 4)]
@@ -57,7 +57,7 @@ class TestAppend:
         assert bench.log.size_bytes == size
         assert bench.log.end_offset == 2
 
-    def test_a_refused_batch_changes_nothing(self, bench: Workbench) -> None:
+    def test_a_rejected_batch_changes_nothing(self, bench: Workbench) -> None:
         bench.append(batch(producer_id=1, producer_epoch=0, sequence=0))
         data = batch(producer_id=1, producer_epoch=0, sequence=5)
         before = bytes(data)
@@ -85,12 +85,12 @@ class TestFailedWrites:
         assert failed.value.disk_full
         assert not failed.value.fatal
         assert len(bench.content("00000000000000000000.log")) == size
-        # With room again the very same batch goes through, at the same offset.
+        # With free space the same batch is appended at the same offset.
         assert bench.append(big).base_offset == 1
         bench.reopen(clean=False)
         assert [offset for offset, _ in records_from(bench.log)] == [0, 1]
 
-    def test_a_tail_that_cannot_be_cut_off_is_fatal(
+    def test_a_torn_tail_that_cannot_be_truncated_is_fatal(
         self, bench: Workbench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         bench.append(batch())
@@ -103,7 +103,7 @@ class TestFailedWrites:
             bench.append(batch())
         assert failed.value.fatal
 
-    def test_a_roll_that_fails_for_space_can_be_tried_again(self, tmp_path: Path) -> None:
+    def test_a_roll_that_fails_on_a_full_disk_can_be_retried(self, tmp_path: Path) -> None:
         bench = Workbench(tmp_path, SMALL)
         while bench.log.size_bytes < 900:
             bench.append(batch(value=bytes(100)))
@@ -115,7 +115,7 @@ class TestFailedWrites:
         assert len(bench.log.segments) == 2
         assert [offset for offset, _ in records_from(bench.log)] == list(range(end + 1))
 
-    def test_an_offline_log_refuses(self, bench: Workbench) -> None:
+    def test_an_offline_log_raises(self, bench: Workbench) -> None:
         bench.append(batch())
         bench.log.fail(DiskError(bench.directory, "f", "sync", OSError(5, "Input/output error")))
         attempts: list[Callable[[], object]] = [
@@ -190,7 +190,7 @@ class TestRoll:
         assert self.bases(bench) == [0, 1]
 
     def test_when_an_index_is_full(self, tmp_path: Path) -> None:
-        # Room for two time entries, of which the last is kept for the roll.
+        # Space for two time index entries, the last of which is reserved for the roll.
         bench = Workbench(tmp_path, LogConfig(segment_index_bytes=36, index_interval_bytes=0))
         for at in range(8):
             bench.append(batch(timestamp=NOW + at))
@@ -247,7 +247,7 @@ class TestIndexes:
 
 
 class TestVerbatim:
-    def test_many_batches_in_one_go(self, bench: Workbench) -> None:
+    def test_many_batches_in_one_append(self, bench: Workbench) -> None:
         data = b"".join(batch(2, base_offset=2 * at, leader_epoch=at // 2) for at in range(6))
         assert bench.log.append_as_is(data, NOW) == 12
         assert bench.content("00000000000000000000.log") == data
@@ -272,8 +272,8 @@ class TestVerbatim:
         assert bench.log.append_follower(data[len(data) // 2 :], 4, NOW) == 2
 
     @pytest.mark.parametrize("start", [11, 12])
-    def test_a_follower_begins_amid_a_batch(self, bench: Workbench, start: int) -> None:
-        """Where its leader's log begins, after DeleteRecords; batches travel whole (KAFKA-6975)."""
+    def test_a_follower_starts_inside_a_batch(self, bench: Workbench, start: int) -> None:
+        """DeleteRecords may leave the leader's log start offset inside a batch (KAFKA-6975)."""
         bench.log.truncate_fully_and_start_at(start)
         data = batch(3, base_offset=10, leader_epoch=3) + batch(base_offset=13, leader_epoch=4)
         assert bench.log.append_follower(data, 4, NOW) == 14
@@ -284,23 +284,23 @@ class TestVerbatim:
             bench.log.read(start - 1, 1, 14)
 
     @pytest.mark.parametrize("base_offset", [7, 8, 9])
-    def test_a_follower_takes_no_batch_that_lies_before_its_start(
+    def test_a_follower_rejects_a_batch_below_its_log_start_offset(
         self, bench: Workbench, base_offset: int
     ) -> None:
         bench.log.truncate_fully_and_start_at(10)
-        with pytest.raises(KafkaError, match="already"):
+        with pytest.raises(KafkaError, match="below the log end offset"):
             bench.log.append_follower(
                 batch(10 - base_offset, base_offset=base_offset, leader_epoch=0), 0, NOW
             )
         assert (bench.log.start_offset, bench.log.end_offset) == (10, 10)
 
-    def test_a_damaged_batch_does_not_move_the_start(self, bench: Workbench) -> None:
+    def test_a_damaged_batch_does_not_change_the_log_start_offset(self, bench: Workbench) -> None:
         bench.log.truncate_fully_and_start_at(11)
         with pytest.raises(KafkaError, match="checksum"):
             bench.log.append_follower(batch(3, base_offset=10, leader_epoch=0)[:-1] + b"?", 0, NOW)
         assert (bench.log.start_offset, bench.log.end_offset) == (11, 11)
 
-    def test_producers_are_followed_without_checks(self, bench: Workbench) -> None:
+    def test_a_follower_applies_producer_state_without_checks(self, bench: Workbench) -> None:
         data = batch(base_offset=0, producer_id=3, producer_epoch=0, sequence=17, leader_epoch=0)
         bench.log.append_as_is(data, NOW)
         data = batch(base_offset=1, producer_id=3, producer_epoch=0, sequence=99, leader_epoch=0)
@@ -317,7 +317,7 @@ class TestVerbatim:
             (batch(2, base_offset=1) + batch(base_offset=2), ErrorCode.INVALID_RECORD),
         ],
     )
-    def test_damaged_or_backward_data_is_refused_as_a_whole(
+    def test_damaged_or_backward_data_is_rejected_as_a_whole(
         self, bench: Workbench, data: bytearray, code: ErrorCode
     ) -> None:
         bench.append(batch())
@@ -357,14 +357,14 @@ class TestTransactions:
         assert bench.end_transaction(1, 1, commit=True) == (1, 1, -1, False)
         assert bench.log.size_bytes - before == 78
 
-    def test_late_markers_are_refused(self, bench: Workbench) -> None:
+    def test_late_markers_are_rejected(self, bench: Workbench) -> None:
         bench.append_transactional(1, 0, 0)
         with pytest.raises(KafkaError) as refused:
             bench.end_transaction(1, 0, commit=True)
         assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
         assert bench.end_transaction(1, 0, commit=True, version=1).base_offset == 1
 
-    def test_a_data_batch_is_no_marker(self, bench: Workbench) -> None:
+    def test_a_data_batch_is_not_a_marker(self, bench: Workbench) -> None:
         with pytest.raises(KafkaError) as refused:
             bench.log.append_marker(batch(), 0, NOW)
         assert refused.value.code is ErrorCode.INVALID_RECORD
@@ -379,7 +379,7 @@ class TestTransactions:
 
 
 class TestHighWatermark:
-    def test_it_only_rises_and_stays_within_the_log(self, bench: Workbench) -> None:
+    def test_it_only_increases_and_stays_within_the_log(self, bench: Workbench) -> None:
         bench.append_many(3)
         assert bench.log.advance_high_watermark(2)
         assert not bench.log.advance_high_watermark(1)

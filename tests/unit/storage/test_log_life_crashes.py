@@ -1,4 +1,4 @@
-"""A log's life on a disk that fails at its N-th operation, for every N, and on one that loses its power."""
+"""Operations of a log on a disk that fails at the N-th operation, for every N, and with power failures."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.unit.storage.compacting import COMPACTED, compact, kept_records, keye
 from tests.unit.storage.workbench import PARTITION, Workbench
 
 CREATION = (8, 12)
-"""Changes and operations of making a new log, which nobody relies on yet."""
+"""Changes and operations of the creation of the log, before it has data."""
 Written = dict[int, tuple[bytes, bytes | None]]
 
 
 class Life:
-    """Appends, rolls, flushes, compacts, deletes; and knows what must be there afterwards."""
+    """Appends, rolls, flushes, compacts and deletes, and knows which records must exist afterwards."""
 
     def __init__(self, directory: Path, disk: SimDisk) -> None:
         self.bench = Workbench(directory, COMPACTED, disk)
@@ -30,7 +30,7 @@ class Life:
         self.durable_end = 0
         self.recovery_points = CheckpointFile(disk, f"{directory}/{RECOVERY_POINTS}")
         self.recovery_point = 0
-        """The last that was certainly brought to disk."""
+        """The last offset that was certainly synced."""
         self.checkpoint: int | None = None
         self.chance = random.Random(5)
 
@@ -67,7 +67,7 @@ class Life:
             )
             for _ in range(self.chance.randint(1, 4))
         ]
-        # Noted before: of what fails, anything from nothing to all may be in the file.
+        # Recorded before, because a failed append may leave any part in the file.
         first = self.bench.log.end_offset
         self.written |= {first + at: pair for at, pair in enumerate(pairs)}
         self.bench.append(keyed(pairs, codec=codec, timestamp=self.bench.clock.ms, **producer))
@@ -80,7 +80,7 @@ class Life:
 
 
 def check(life: Life, directory: Path) -> None:
-    """The log opens; it holds nothing that was not written, and all keys that were safe, at their last."""
+    """The log opens; it has nothing that was not written, and the last value of all durable keys."""
     disk = SimDisk(str(directory))
     bench = life.bench
     bench.disk = disk
@@ -88,7 +88,7 @@ def check(life: Life, directory: Path) -> None:
     recovery_points = read_offsets(disk, f"{directory}/{RECOVERY_POINTS}") or {}
     recovery_point = recovery_points.get(PARTITION, 0)
     assert life.recovery_point <= recovery_point <= life.durable_end
-    bench.compacted_at_most = 0  # as far as the disk knows, that is the recovery point
+    bench.compacted_at_most = 0  # the recovery point on disk
     log = bench.reopen(clean=False, recovery_point=recovery_point)
     found = {offset: (key, value) for offset, key, value in kept_records(log)}
     for offset, pair in found.items():
@@ -106,7 +106,7 @@ def check(life: Life, directory: Path) -> None:
     for key, offset in safe.items():
         if life.written[offset][1] is not None:
             assert last.get(key, -1) >= offset, f"{key!r} was safe at {offset}, the log has {last.get(key)}"
-    # And it goes on.
+    # The log accepts appends.
     log.advance_high_watermark(log.end_offset)
     bench.append(keyed([(b"key-1", b"afterwards")]))
     roll(bench)
@@ -119,7 +119,7 @@ def is_aborted(life: Life, offset: int) -> bool:
 
 
 def life_aborts(life: Life) -> list[tuple[int, int]]:
-    """Transactions end at the offsets that nobody wrote a record to; every second one was aborted."""
+    """Markers are at the offsets without records; every second one aborts."""
     end = max(life.written) + 2
     marks = [offset for offset in range(end) if offset not in life.written]
     return [(mark - 4, mark) for mark in marks[1::2]]
@@ -137,8 +137,8 @@ def operations_of_a_whole_life(tmp_path: Path) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("lost", ["nothing", "something", "everything"])
-def test_a_disk_that_dies_at_any_change(tmp_path: Path, lost: str) -> None:
-    """``lost``: of what was written and not synced, with the power."""
+def test_a_disk_that_fails_from_any_change_on(tmp_path: Path, lost: str) -> None:
+    """``lost``: how much unsynced data the power failure loses."""
     changes, _ = operations_of_a_whole_life(tmp_path)
     directory = tmp_path / "data"
     for dies_at in range(CREATION[0], changes):
@@ -153,8 +153,8 @@ def test_a_disk_that_dies_at_any_change(tmp_path: Path, lost: str) -> None:
         shutil.rmtree(directory)
 
 
-def test_any_operation_that_fails_alone(tmp_path: Path) -> None:
-    """Every failure is told as a DiskError, and after it the log opens again with all that was safe."""
+def test_a_single_failed_operation(tmp_path: Path) -> None:
+    """Every failure is a DiskError, and afterwards the log opens with all durable records."""
     _, operations = operations_of_a_whole_life(tmp_path)
     directory = tmp_path / "data"
     for fails_at in range(CREATION[1], operations):

@@ -1,5 +1,5 @@
-"""A log's whole life against a plain list: appends, transactions, rolls, retention, compaction, deletion of
-records, stops and crashes, in any order."""
+"""A log compared with a plain list: appends, transactions, rolls, retention, compaction, DeleteRecords,
+restarts and crashes, in any order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Stored(NamedTuple):
     key: bytes | None
     value: bytes | None
     producer_id: int
-    """Of its transaction, -1 outside of any."""
+    """Producer id of its transaction, -1 without one."""
 
 
 class LogLife(RuleBasedStateMachine):
@@ -188,7 +188,7 @@ class LogLife(RuleBasedStateMachine):
     @invariant()
     def producers_are_known(self) -> None:
         entries = self.bench.log.producers.entries
-        # Retention may have taken the producer's batches, and a restart then cannot know it.
+        # Retention may have deleted the batches of the producer; then a restart does not know it.
         if PLAIN in entries:
             assert entries[PLAIN].next_sequence == self.sequence
         assert set(self.open) == {pid for _, pid in self.bench.log.producers.open_transactions()}

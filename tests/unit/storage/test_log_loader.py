@@ -36,7 +36,7 @@ def offsets(bench: Workbench) -> list[int]:
 
 
 class TestClean:
-    def test_everything_is_as_it_was(self, bench: Workbench) -> None:
+    def test_everything_is_restored(self, bench: Workbench) -> None:
         before = bench.log
         log = bench.reopen()
         assert (log.start_offset, log.end_offset, log.high_watermark) == (0, 20, 20)
@@ -47,7 +47,7 @@ class TestClean:
         assert offsets(bench) == list(range(20))
         assert [segment.size for segment in log.segments] == [segment.size for segment in before.segments]
 
-    def test_appending_goes_on_as_without_a_stop(self, tmp_path: Path) -> None:
+    def test_appends_continue_as_without_a_restart(self, tmp_path: Path) -> None:
         (tmp_path / "one").mkdir()
         (tmp_path / "two").mkdir()
         config = LogConfig(segment_bytes=9 * SIZE, index_interval_bytes=2 * SIZE)
@@ -62,7 +62,7 @@ class TestClean:
         for name in straight.names():
             if not name.endswith(".timeindex"):
                 assert straight.content(name) == stopped.content(name), name
-        # A stop adds a last time entry, so there are more of them, but they lead to the same records.
+        # A shutdown adds a last time index entry, so there are more, but they find the same records.
         straight.reopen()
         stopped.reopen()
         for at in range(20):
@@ -78,7 +78,7 @@ class TestClean:
         log.read(0, 100, 20)
         assert len(os.listdir("/proc/self/fd")) > before
 
-    def test_only_the_last_batch_of_a_producer_is_known_after_a_stop(self, bench: Workbench) -> None:
+    def test_only_the_last_batch_of_a_producer_is_known_after_a_restart(self, bench: Workbench) -> None:
         bench.reopen()
         assert bench.append(batch(2, producer_id=1, producer_epoch=0, sequence=18)).duplicate
         assert len(bench.log.producers.entries[1].batches) == 1
@@ -101,7 +101,7 @@ class TestClean:
 
     @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
     @pytest.mark.parametrize("base", [0, 6, 18])
-    def test_a_missing_index_is_made_again(self, bench: Workbench, base: int, suffix: str) -> None:
+    def test_a_missing_index_is_rebuilt(self, bench: Workbench, base: int, suffix: str) -> None:
         bench.log.close(NOW)
         path = Path(bench.path, f"{base:020d}{suffix}")
         content = path.read_bytes()
@@ -110,7 +110,7 @@ class TestClean:
         assert path.read_bytes() == content
         assert offsets(bench) == list(range(20))
 
-    def test_indexes_that_were_not_trimmed_do_no_harm(self, bench: Workbench) -> None:
+    def test_preallocated_indexes_are_harmless(self, bench: Workbench) -> None:
         bench.log.close(NOW)
         for base in (6, 18):
             for suffix in (".index", ".timeindex"):
@@ -122,7 +122,7 @@ class TestClean:
         assert bench.log.read(7, 10, 21).first_batch_offset == 6
         assert bench.log.offset_for_timestamp(NOW, 21) == (0, NOW, 0)
 
-    def test_a_damaged_transaction_index_is_made_again(self, tmp_path: Path) -> None:
+    def test_a_damaged_transaction_index_is_rebuilt(self, tmp_path: Path) -> None:
         bench = Workbench(tmp_path)
         bench.append_transactional(1, 0, 0)
         bench.end_transaction(1, 1, commit=False)
@@ -131,7 +131,7 @@ class TestClean:
         bench.reopen()
         assert bench.log.aborted_transactions(0, 10) == [(1, 0, 1, 2)]
 
-    def test_a_tail_that_is_no_batch_is_cut_in_spite_of_the_mark(self, bench: Workbench) -> None:
+    def test_a_torn_tail_is_truncated_even_after_a_clean_shutdown(self, bench: Workbench) -> None:
         bench.log.close(NOW)
         with log_file(bench, 18).open("ab") as file:
             file.write(b"what is this")
@@ -139,7 +139,7 @@ class TestClean:
         assert offsets(bench) == list(range(20))
         assert log_file(bench, 18).stat().st_size == SIZE
 
-    def test_stray_snapshots_and_orphan_indexes_go(self, bench: Workbench) -> None:
+    def test_stray_snapshots_and_orphan_indexes_are_deleted(self, bench: Workbench) -> None:
         bench.log.close(NOW)
         for name in ("00000000000000000003.snapshot", "00000000000000000099.snapshot", "0" * 19 + "3.index"):
             Path(bench.path, name).write_bytes(b"")
@@ -148,7 +148,7 @@ class TestClean:
         assert left == {f"{offset:020d}.snapshot" for offset in (6, 12, 18, 20)}
         assert "0" * 19 + "3.index" not in bench.names()
 
-    def test_a_start_beyond_the_end_begins_anew(self, bench: Workbench) -> None:
+    def test_a_log_start_offset_past_the_end_starts_over(self, bench: Workbench) -> None:
         log = bench.reopen(start_offset=50)
         assert (log.start_offset, log.end_offset) == (50, 50)
         assert bench.append(batch()).base_offset == 50
@@ -192,14 +192,14 @@ class TestLostTail:
             (CheckpointedState(clean=False, recovery_point=0, high_watermark=29), LossKind.UNSYNCED_TAIL, 29),
         ],
     )
-    def test_checkpoints_beyond_the_end(
+    def test_checkpoints_past_the_end(
         self, bench: Workbench, checkpointed: CheckpointedState, kind: LossKind, end: int
     ) -> None:
         lost = self.lost_tail(bench, checkpointed)
         assert lost is not None
         assert (lost.kind, lost.first_offset, lost.end_offset) == (kind, 20, end)
 
-    def test_files_beside_the_segments_beyond_the_end(self, bench: Workbench) -> None:
+    def test_leader_epochs_past_the_end(self, bench: Workbench) -> None:
         bench.log.close(NOW)
         Path(bench.path, "leader-epoch-checkpoint").write_bytes(b"0\n1\n3 28\n")
         lost = self.lost_tail(bench, CheckpointedState())
@@ -207,7 +207,7 @@ class TestLostTail:
         assert lost.end_offset == 28
         assert "leader-epoch-checkpoint says 28" in lost.detail
 
-    def test_producer_snapshot_beyond_the_end(self, bench: Workbench) -> None:
+    def test_a_producer_snapshot_past_the_end(self, bench: Workbench) -> None:
         bench.log.close(NOW)
         log_file(bench, 18).unlink()
         lost = self.lost_tail(bench, CheckpointedState())
@@ -215,7 +215,7 @@ class TestLostTail:
         assert (lost.kind, lost.first_offset, lost.end_offset) == (LossKind.TAIL, 18, 20)
 
     @pytest.mark.parametrize("kept", [0, 12, 18])
-    def test_readers_get_past_the_records_that_a_sole_replica_lost(self, bench: Workbench, kept: int) -> None:
+    def test_readers_skip_the_records_that_the_only_replica_lost(self, bench: Workbench, kept: int) -> None:
         bench.log.close(NOW)
         for base in (0, 6, 12, 18):
             if base >= kept:
@@ -231,7 +231,7 @@ class TestLostTail:
         assert bench.append(batch(2)).base_offset == 20
         assert offsets(bench) == [*range(kept), 20, 21]
 
-    def test_log_that_ends_where_it_ended(self, bench: Workbench) -> None:
+    def test_no_lost_tail(self, bench: Workbench) -> None:
         for clean in (True, False):
             assert (
                 self.lost_tail(bench, CheckpointedState(clean, recovery_point=20, high_watermark=20)) is None
@@ -249,7 +249,7 @@ class TestUnclean:
         assert bench.append(batch(2, producer_id=1, producer_epoch=0, sequence=12)).base_offset == 12
 
     def test_epochs_in_the_file_that_the_batches_contradict(self, bench: Workbench) -> None:
-        """This replica led epoch 3 at offset 10 without writing; then another leader sent what it lacked."""
+        """This replica led epoch 3 at offset 10 without appending, then got records of another leader."""
         Path(bench.path, "leader-epoch-checkpoint").write_bytes(b"0\n3\n0 0\n1 8\n3 10\n")
         log = bench.reopen(clean=False)
         assert log.epochs.entries() == [(0, 0), (1, 8), (2, 16)]
@@ -264,7 +264,7 @@ class TestUnclean:
         assert offsets(bench) == list(range(18))
         assert log.producers.entries[1].next_sequence == 18
 
-    # The checksum does not cover the offset's low bytes: there, a flip looks like a gap that compaction made.
+    # The checksum does not cover the offset: a flip of a low bit looks like a gap of compaction.
     @pytest.mark.parametrize("at", [0, 8, 11, 16, 17, 21, 26, 43, 60, SIZE - 1])
     def test_a_flipped_bit_ends_the_log_there(self, bench: Workbench, at: int) -> None:
         path = log_file(bench, 6)
@@ -297,10 +297,10 @@ class TestUnclean:
         assert offsets(bench) == list(range(12))
 
     @pytest.mark.parametrize(("counts", "end_offset"), [((2, 2), 6), ((5,), 7)])
-    def test_a_segment_that_was_cut_off_comes_back(
+    def test_a_truncated_segment_comes_back(
         self, tmp_path: Path, counts: tuple[int, ...], end_offset: int
     ) -> None:
-        """The power takes back that it was renamed, and not what was written in its place."""
+        """A power failure undoes its rename, but not what was appended afterwards."""
         disk = SimDisk(str(tmp_path))
         bench = Workbench(tmp_path, LogConfig(segment_bytes=3 * SIZE), disk)
         bench.append_many(5, 2)
@@ -316,8 +316,8 @@ class TestUnclean:
         assert records_from(log) == list(enumerate(values))
         assert log.epochs.entries() == [(0, 0), (1, 2)]
 
-    def test_a_log_whose_records_are_all_gone_has_no_epoch(self, tmp_path: Path) -> None:
-        """The file may not know the last one, whose end a leader would take for the place where they part."""
+    def test_a_log_that_lost_all_records_has_no_epoch(self, tmp_path: Path) -> None:
+        """The checkpoint may lack the last epoch, so the leader would find a wrong divergence."""
         bench = Workbench(tmp_path, LogConfig(segment_bytes=3 * SIZE, retention_ms=0))
         bench.append(batch(2))
         bench.log.flush(NOW)
@@ -328,7 +328,7 @@ class TestUnclean:
         log = bench.reopen(clean=False, recovery_point=2)
         assert (log.start_offset, log.end_offset, log.epochs.entries()) == (4, 4, [])
 
-    def test_the_names_of_what_was_dropped_are_synced_soon(self, bench: Workbench) -> None:
+    def test_the_renames_of_dropped_segments_are_synced_soon(self, bench: Workbench) -> None:
         os.truncate(log_file(bench, 12), 10)
         log = bench.reopen(clean=False, recovery_point=7)
         assert [segment.base_offset for segment in log.segments] == [0, 6, 12]
@@ -393,7 +393,7 @@ class TestUnclean:
         bench.reopen()
         assert bench.log.producers.entries[1].next_sequence == 20
 
-    def test_the_name_of_a_segment_that_begins_anew_is_synced_by_the_next_flush(
+    def test_the_name_of_a_segment_that_starts_over_is_synced_by_the_next_flush(
         self, bench: Workbench
     ) -> None:
         for name in os.listdir(bench.path):
@@ -403,7 +403,7 @@ class TestUnclean:
         assert log.end_offset == 0
         assert bench.path in log.sync_targets().directories
 
-    def test_what_recovery_made_is_synced_by_the_next_flush(self, bench: Workbench) -> None:
+    def test_files_of_recovery_are_synced_by_the_next_flush(self, bench: Workbench) -> None:
         log = bench.reopen(clean=False)
         targets = log.sync_targets()
         assert {Path(path).name for path in targets.paths} >= {f"{base:020d}.index" for base in (0, 6, 12)}
@@ -414,7 +414,7 @@ class TestUnclean:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_crash_at_every_change_loses_nothing_that_was_flushed(tmp_path: Path, seed: int) -> None:
-    """The power fails at the N-th change of the disk, for every N until the script runs through."""
+    """The power fails at the N-th change of the disk, for every N."""
     config = LogConfig(segment_bytes=3 * SIZE, index_interval_bytes=SIZE)
     dies_at = 0
     while True:

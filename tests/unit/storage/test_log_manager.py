@@ -12,7 +12,8 @@ from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.model.ids import Uuid, random_uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.records.batch import HEADER
-from ruslo.storage.disk import DiskError, LocalDisk
+from ruslo.storage.disk import DiskError
+from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.log import Log
 from ruslo.storage.log_dir import LogDir
 from ruslo.storage.log_manager import LogManager
@@ -25,7 +26,7 @@ CONFIG = LogConfig()
 
 
 class Broker:
-    """A LogManager over some directories, that can be stopped, killed and started again."""
+    """A LogManager with some directories, which can be stopped, killed and started again."""
 
     def __init__(self, *paths: Path) -> None:
         self.paths = [str(path) for path in paths]
@@ -121,7 +122,7 @@ class TestRestart:
         assert (progress.logs_total, progress.logs_left) == (10, 0)
         assert (progress.segments_total, progress.segments_left) == (10, 0)
 
-    def test_only_what_was_not_synced_counts_as_recovery(self, broker: Broker) -> None:
+    def test_recovery_counts_only_unsynced_segments(self, broker: Broker) -> None:
         log = create(broker.manager, "t")
         for _ in range(3):
             fill(log)
@@ -133,21 +134,21 @@ class TestRestart:
         assert (progress.segments_total, progress.segments_left) == (1, 0)
         assert (broker.restart().directories[0].recovery.logs_total) == 0
 
-    def test_the_clean_mark_and_the_lock(self, broker: Broker, tmp_path: Path) -> None:
+    def test_the_clean_shutdown_file_and_the_lock(self, broker: Broker, tmp_path: Path) -> None:
         assert (tmp_path / ".lock").exists()
         broker.manager.stop(5)
         assert (tmp_path / ".kafka_cleanshutdown").read_bytes() == b'{"version":0,"brokerEpoch":5}'
         assert not (tmp_path / ".lock").exists()
         broker.start()
 
-    def test_every_directory_must_have_been_clean(self, two: Broker) -> None:
+    def test_a_clean_shutdown_needs_all_directories(self, two: Broker) -> None:
         two.manager.stop(9)
         Path(two.paths[1], ".kafka_cleanshutdown").unlink()
         two.start()
         assert not two.manager.was_clean
         assert two.manager.previous_broker_epoch == -1
 
-    def test_a_directory_in_use_gives_the_others_back(self, tmp_path: Path) -> None:
+    def test_a_directory_in_use_releases_the_others(self, tmp_path: Path) -> None:
         (tmp_path / "free").mkdir()
         (tmp_path / "used").mkdir()
         holder = Broker(tmp_path / "used")
@@ -169,13 +170,13 @@ class TestDirectoryContent:
     def test_a_foreign_directory_stops_the_start(self, broker: Broker, tmp_path: Path) -> None:
         broker.manager.stop(1)
         (tmp_path / "lost+found").mkdir()
-        with pytest.raises(StorageError, match=r"lost\+found is not the directory of a partition"):
+        with pytest.raises(StorageError, match=r"lost\+found is not a partition directory"):
             broker.start()
         (tmp_path / "lost+found").rmdir()
         broker.manager.abandon()
         broker.start()
 
-    def test_what_is_going_and_what_is_kept(self, broker: Broker, tmp_path: Path) -> None:
+    def test_deleted_and_stray_directories(self, broker: Broker, tmp_path: Path) -> None:
         broker.manager.stop(1)
         hex_id = "0123456789abcdef" * 2
         for name in (f"a-0.{hex_id}-delete", f"b-0.{hex_id}-stray", "c-0." + hex_id + "-future"):
@@ -194,11 +195,11 @@ class TestDirectoryContent:
             "remote-log-index-cache",
         }
 
-    def test_the_same_partition_twice(self, two: Broker) -> None:
+    def test_a_partition_in_two_directories(self, two: Broker) -> None:
         two.manager.stop(1)
         for path in two.paths:
             Path(path, "t-0").mkdir()
-        with pytest.raises(StorageError, match=r"t-0 is in .* and in"):
+        with pytest.raises(StorageError, match=r"t-0 exists twice, in .* and "):
             two.start()
         two.manager.abandon()
         Path(two.paths[1], "t-0").rename(Path(two.paths[1], "t-1"))
@@ -212,12 +213,12 @@ class TestDirectoryContent:
 
 
 class TestTopics:
-    def test_new_logs_go_where_the_fewest_are(self, two: Broker) -> None:
+    def test_new_logs_go_to_the_directory_with_the_fewest_partitions(self, two: Broker) -> None:
         for partition in range(5):
             create(two.manager, "t", partition)
         assert sorted(len(directory.logs) for directory in two.manager.directories) == [2, 3]
 
-    def test_cordoned_directories_get_none_as_long_as_there_is_another(self, two: Broker) -> None:
+    def test_cordoned_directories_are_used_only_if_all_are_cordoned(self, two: Broker) -> None:
         manager = two.manager
         free, cordoned = manager.directories
         manager.cordon([cordoned.path])
@@ -225,14 +226,14 @@ class TestTopics:
         for partition in range(3):
             create(manager, "t", partition)
         assert (len(free.logs), len(cordoned.logs)) == (3, 0)
-        # The controller may have placed replicas here before it knew.
+        # The controller may have placed replicas here before it knew this.
         manager.cordon([free.path, cordoned.path])
         create(manager, "t", 3)
         assert (len(free.logs), len(cordoned.logs)) == (3, 1)
         manager.cordon(())
         assert manager.cordoned_directory_ids() == []
 
-    def test_or_where_the_controller_says(self, two: Broker) -> None:
+    def test_new_logs_go_to_the_directory_of_the_controller(self, two: Broker) -> None:
         for partition in range(3):
             log = create(two.manager, "t", partition, directory_id=bytes([2]) * 16)
             assert log.directory == two.paths[1]
@@ -245,7 +246,7 @@ class TestTopics:
         assert broker.manager.get(TopicPartition("t", 0)) is None
         (gone,) = [entry.name for entry in tmp_path.iterdir() if entry.is_dir()]
         assert re.fullmatch(r"t-0\.[0-9a-f]{32}-delete", gone)
-        # Somebody is still reading.
+        # A reader still has the file open.
         assert part.slice is not None
         assert len(part.slice.read()) == log.size_bytes
         broker.clock.ms += 60_000
@@ -272,7 +273,9 @@ class TestTopics:
         again = manager.logs[TopicPartition("t", 0)]
         assert (again.start_offset, again.end_offset) == (0, 2)
 
-    def test_nor_while_a_checkpoint_waits_to_be_written(self, broker: Broker, tmp_path: Path) -> None:
+    def test_a_new_topic_inherits_nothing_while_a_checkpoint_write_is_pending(
+        self, broker: Broker, tmp_path: Path
+    ) -> None:
         log = create(broker.manager, "t")
         fill(log, 10)
         log.flush(NOW)
@@ -284,7 +287,7 @@ class TestTopics:
         waiting.run()
         assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n0\n"
 
-    def test_a_log_for_which_there_were_no_descriptors_is_made_later(self, broker: Broker) -> None:
+    def test_a_log_that_failed_for_lack_of_descriptors_can_be_created_later(self, broker: Broker) -> None:
         with no_descriptors(), pytest.raises(DiskError) as refused:
             create(broker.manager, "t")
         assert not refused.value.fatal
@@ -308,7 +311,9 @@ class TestTopics:
         fresh = create(broker.manager, "t")
         assert fresh.end_offset == 0
 
-    def test_recovery_looks_at_what_was_written_behind_a_cut(self, broker: Broker, tmp_path: Path) -> None:
+    def test_recovery_checks_records_that_were_appended_after_a_truncation(
+        self, broker: Broker, tmp_path: Path
+    ) -> None:
         log = create(broker.manager, "t")
         fill(log, 5)
         log.flush(NOW)
@@ -319,7 +324,7 @@ class TestTopics:
         log.roll(log.end_offset, NOW)
         fill(log, 5)
         segment = tmp_path / "t-0" / f"{0:020d}.log"
-        # The power takes some of what was written behind the cut, and was not synced.
+        # A power failure loses some unsynced records that were appended after the truncation.
         segment.write_bytes(segment.read_bytes()[:-4] + bytes(4))
         again = broker.crash().logs[TopicPartition("t", 0)]
         assert [offset for offset, _ in records_from(again)] == [0, 1]
@@ -350,11 +355,11 @@ class TestTopics:
         os.truncate(tmp_path / "t-0" / f"{0:020d}.log", len(batch()) * 2)
         (tmp_path / "recovery-point-offset-checkpoint").unlink()
         assert broker.crash().logs[TopicPartition("t", 0)].end_offset == 6
-        # Nor later, when there are some again.
+        # Also after recovery points were written again.
         broker.manager.write_recovery_points()
         assert broker.crash().logs[TopicPartition("t", 0)].end_offset == 6
 
-    def test_a_cut_above_all_checkpoints_needs_no_new_ones(self, broker: Broker, tmp_path: Path) -> None:
+    def test_a_truncation_above_all_checkpoints_writes_none(self, broker: Broker, tmp_path: Path) -> None:
         log = create(broker.manager, "t")
         fill(log, 2)
         log.flush(NOW)
@@ -411,7 +416,7 @@ class TestDuties:
 
 
 class TestFailures:
-    def test_one_directory_fails_the_other_goes_on(
+    def test_one_directory_fails_and_the_other_stays_online(
         self, two: Broker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         manager = two.manager
@@ -436,7 +441,7 @@ class TestFailures:
             fill(logs[0])
         assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         fill(logs[1])
-        # New partitions avoid it, and the stop leaves no clean mark there.
+        # New partitions are not created there, and the shutdown leaves no clean shutdown file.
         assert create(manager, "u").directory == logs[1].directory
         manager.stop(3)
         assert not Path(bad, ".kafka_cleanshutdown").exists()
@@ -468,7 +473,7 @@ class TestFailures:
         assert list(manager.logs) == [TopicPartition("t", 1)]
         assert str(segment) in str(manager.directories[0].failure)
 
-    def test_lost_tail_is_found_again_until_it_is_settled(self, broker: Broker) -> None:
+    def test_a_lost_tail_is_detected_again_until_it_is_handled(self, broker: Broker) -> None:
         fill(create(broker.manager, "t"))
         broker.manager.write_high_watermarks()
         segment = Path(broker.manager.logs[TopicPartition("t", 0)].path, f"{0:020d}.log")
@@ -492,14 +497,14 @@ class TestFailures:
         log = broker.start().logs[TopicPartition("t", 0)]
         assert (log.start_offset, log.end_offset, log.high_watermark) == (0, 3, 0)
 
-    def test_no_directory_left_at_start(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_all_directories_offline_at_start(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         broker.manager.stop(1)
 
         def failing(directory: LogDir, *args: object, **kwargs: object) -> None:
             raise DiskError(directory.path, "f", "list", OSError(5, "Input/output error"))
 
         monkeypatch.setattr(LogDir, "load", failing)
-        with pytest.raises(StorageError, match="no log directory can be used"):
+        with pytest.raises(StorageError, match="No log directory can be used"):
             broker.start()
         monkeypatch.undo()
         broker.manager.abandon()
@@ -507,7 +512,7 @@ class TestFailures:
 
 
 def test_a_hundred_gigabytes_open_without_being_read(tmp_path: Path) -> None:
-    """After a clean stop a closed segment costs a few look-ups, however large it is."""
+    """After a clean shutdown a sealed segment costs a few reads, whatever its size."""
     disk = SimDisk(str(tmp_path))
     bench = Workbench(tmp_path, LogConfig(segment_bytes=100), disk)
     bench.append_many(101)
@@ -515,7 +520,7 @@ def test_a_hundred_gigabytes_open_without_being_read(tmp_path: Path) -> None:
     bench.log.close(NOW)
     assert len(bench.log.segments) == 101
     for segment in bench.log.segments[:-1]:
-        # Holes: a file system gives them no blocks, and whoever read them would find no batches.
+        # Sparse files take no space; a scan would find no batches in them.
         os.truncate(segment.path_of(".log"), 1 << 30)
     before = disk.medium.operations
     log = bench.reopen()

@@ -1,4 +1,4 @@
-"""A log against a list: random appends, rolls, cuts, deletions, flushes, stops and crashes."""
+"""A log compared with a list: random operations, restarts and crashes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Stored(NamedTuple):
     last: int
     timestamp: int
     sequence: int
-    """Of the last record; -1 without a producer."""
+    """Sequence of the last record; -1 without a producer."""
 
 
 class LogModel(RuleBasedStateMachine):

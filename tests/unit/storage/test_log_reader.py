@@ -33,7 +33,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
     for at in range(10):
         bench.append(batch(2, timestamp=NOW + at * 10, step_ms=1))
     if request.param == "cold":
-        bench.log.forget_tail()
+        bench.log.forget_recent_batches()
     elif request.param == "sealed":
         bench.log.roll(20, NOW)
     elif request.param == "reopened":
@@ -51,7 +51,7 @@ class TestRead:
         # A batch that reaches the bound is left out as a whole.
         assert read(log, 0, upper=upper) == list(range(0, upper - upper % 2, 2))
 
-    def test_the_end_is_empty_and_beyond_is_an_error(self, log: Log) -> None:
+    def test_the_end_is_empty_and_offsets_past_it_are_errors(self, log: Log) -> None:
         assert log.read(20, 100, 20) is EMPTY_READ
         assert log.read(10, 100, 10) is EMPTY_READ
         assert log.read(15, 100, 10) is EMPTY_READ
@@ -60,14 +60,14 @@ class TestRead:
                 log.read(offset, 100, 20)
             assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
-    def test_a_limit_may_cut_any_batch_but_the_first(self, log: Log) -> None:
+    def test_max_bytes_may_cut_off_any_batch_but_the_first(self, log: Log) -> None:
         part = log.read(4, 2 * SIZE + 5, 20)
         assert part.slice is not None
         assert part.slice.size == 2 * SIZE + 5
         assert bases_in(part.slice.read()) == [4, 6]
 
     @pytest.mark.parametrize("max_bytes", [0, 1, SIZE - 1])
-    def test_the_first_batch_comes_whole_or_not_at_all(self, log: Log, max_bytes: int) -> None:
+    def test_the_first_batch_is_returned_whole_or_not_at_all(self, log: Log, max_bytes: int) -> None:
         assert read(log, 5, max_bytes) == [4]
         assert read(log, 5, max_bytes, one=False) == []
         assert read(log, 18, max_bytes) == [18]
@@ -75,7 +75,7 @@ class TestRead:
     def test_exactly_one_batch(self, log: Log) -> None:
         assert read(log, 6, SIZE, one=False) == [6]
 
-    def test_start_may_lie_inside_a_batch(self, log: Log) -> None:
+    def test_the_log_start_offset_may_be_inside_a_batch(self, log: Log) -> None:
         log.advance_high_watermark(20)
         log.delete_records_before(5)
         with pytest.raises(KafkaError):
@@ -98,7 +98,7 @@ def test_one_segment_at_a_time(tmp_path: Path) -> None:
     assert [offset for offset, _ in records_from(bench.log, 1)] == list(range(1, 14))
 
 
-def test_gaps_are_stepped_over(tmp_path: Path) -> None:
+def test_gaps_are_skipped(tmp_path: Path) -> None:
     bench = Workbench(tmp_path, COMPACTED)
     bench.log.append_as_is(batch(base_offset=5, leader_epoch=0), NOW)
     bench.log.append_as_is(batch(base_offset=9, leader_epoch=0), NOW)
@@ -109,7 +109,7 @@ def test_gaps_are_stepped_over(tmp_path: Path) -> None:
 
 
 def test_gaps_among_the_last_batches(tmp_path: Path) -> None:
-    """As in a follower of a compacted partition: a read may end, or begin, where there is nothing."""
+    """As on a follower of a compacted partition: a read may start or end in a gap."""
     bench = Workbench(tmp_path)
     for base in (5, 9, 20):
         bench.log.append_as_is(batch(base_offset=base, leader_epoch=0), NOW)
@@ -119,7 +119,7 @@ def test_gaps_among_the_last_batches(tmp_path: Path) -> None:
     assert read(bench.log, 10) == [20]
 
 
-def test_more_batches_than_are_remembered(tmp_path: Path) -> None:
+def test_more_batches_than_are_kept_in_memory(tmp_path: Path) -> None:
     bench = Workbench(tmp_path)
     count = 2 * RECENT_BATCHES + 10
     bench.append_many(count)
@@ -171,7 +171,7 @@ class TestTimestamps:
         found = bench.log.max_timestamp_offset(10)
         assert found == (2, NOW + 9, 0)
 
-    def test_timestamps_need_not_rise(self, tmp_path: Path) -> None:
+    def test_timestamps_need_not_ascend(self, tmp_path: Path) -> None:
         bench = Workbench(tmp_path, LogConfig(index_interval_bytes=0, segment_bytes=3 * SIZE))
         times = [NOW + delta for delta in (5, 1, 9, 2, 8, 7, 30, 1, 31)]
         for timestamp in times:
@@ -205,6 +205,6 @@ class TestAbortedTransactions:
     def test_the_end_of_a_read_bounds_the_search(self, log: Log) -> None:
         whole = log.read(0, 1 << 20, 20)
         assert log.end_of_read(whole) == 20
-        # Entries of the index lie at offsets 9 and 17.
+        # The index has entries at offsets 9 and 17.
         assert log.end_of_read(log.read(0, SIZE, 20)) == 9
         assert log.end_of_read(EMPTY_READ) == 20

@@ -9,7 +9,8 @@ from ruslo.config.log_config import LogConfig
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.ids import random_uuid
 from ruslo.model.topics import TopicPartition
-from ruslo.storage.disk import DiskError, LocalDisk
+from ruslo.storage.disk import DiskError
+from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.log_creation import create_log
 from ruslo.storage.log_sync import run_together
 from tests.unit.storage.workbench import NOW, Workbench, batch
@@ -24,7 +25,7 @@ def names(paths: tuple[str, ...]) -> set[str]:
     return {Path(path).name for path in paths}
 
 
-def test_the_first_flush_also_reaches_what_creation_left(bench: Workbench, tmp_path: Path) -> None:
+def test_the_first_flush_syncs_the_files_of_the_creation(bench: Workbench, tmp_path: Path) -> None:
     bench.append(batch())
     targets = bench.log.sync_targets()
     assert [Path(file.path).name for file in targets.files] == ["00000000000000000000.log"]
@@ -61,7 +62,7 @@ def test_after_a_roll_the_sealed_segment_is_among_the_targets(bench: Workbench) 
     assert targets.directories == (bench.path,)
 
 
-def test_what_comes_up_during_a_flush_stays_unsynced(bench: Workbench) -> None:
+def test_changes_during_a_flush_stay_unsynced(bench: Workbench) -> None:
     bench.append_many(3)
     targets = bench.log.sync_targets()
     bench.append_many(3)
@@ -79,13 +80,13 @@ def test_a_roll_right_after_the_flushed_batch_keeps_its_indexes_within_recovery(
     assert len(bench.log.segments) == 2
     targets.run()
     bench.log.mark_flushed(targets, NOW)
-    # At 2, recovery would trust the sealed segment, whose index files nobody has synced.
+    # At 2, recovery would trust the sealed segment, whose index files are not synced.
     assert bench.log.recovery_point == 1
     bench.log.flush(NOW)
     assert bench.log.recovery_point == 3
 
 
-def test_a_truncation_during_a_flush_makes_it_void(bench: Workbench) -> None:
+def test_a_truncation_during_a_flush_invalidates_it(bench: Workbench) -> None:
     bench.append_many(2)
     targets = bench.log.sync_targets()
     bench.log.truncate_to(1)
@@ -94,7 +95,7 @@ def test_a_truncation_during_a_flush_makes_it_void(bench: Workbench) -> None:
     assert bench.log.recovery_point == 0
 
 
-def test_files_that_retention_took_meanwhile_are_no_failure(bench: Workbench) -> None:
+def test_files_that_retention_deleted_meanwhile_are_ignored(bench: Workbench) -> None:
     bench.append_many(3)
     targets = bench.log.sync_targets()
     bench.disk.remove_tree(bench.path)
@@ -114,7 +115,7 @@ def test_a_failed_sync_is_reported(bench: Workbench, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC])
-def test_a_checkpoint_that_could_not_be_replaced_for_now_is_tried_again(
+def test_a_checkpoint_that_failed_on_a_full_disk_is_retried(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     def refused(disk: LocalDisk, path: str, data: ReadBuffer) -> None:

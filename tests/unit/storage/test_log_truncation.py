@@ -59,7 +59,7 @@ def test_dropped_segments_wait_in_the_trash(bench: Workbench) -> None:
     assert not any(name.endswith(".deleted") for name in bench.names())
 
 
-def test_the_transaction_index_is_cut_too(tmp_path: Path) -> None:
+def test_the_transaction_index_is_truncated_too(tmp_path: Path) -> None:
     bench = Workbench(tmp_path)
     for epoch in range(3):
         bench.append_transactional(1, epoch, 0)
@@ -67,12 +67,12 @@ def test_the_transaction_index_is_cut_too(tmp_path: Path) -> None:
     bench.commit_all()
     bench.log.truncate_to(3)
     assert bench.log.aborted_transactions(0, 100) == [(1, 0, 1, 2)]
-    # The second transaction has lost its marker: it is open again.
+    # The second transaction lost its marker, so it is open again.
     assert bench.log.last_stable_offset == 2
     assert bench.log.producers.open_transactions() == [(2, 1)]
 
 
-def test_below_the_first_segment_everything_goes(bench: Workbench) -> None:
+def test_below_the_first_segment_everything_is_deleted(bench: Workbench) -> None:
     bench.log.delete_records_before(13)
     bench.log.delete_old_segments(NOW)
     assert bench.log.segments[0].base_offset == 12
@@ -91,13 +91,13 @@ def test_fully(bench: Workbench) -> None:
     assert [offset for offset, _ in records_from(bench.log, 100)] == [100]
 
 
-def test_the_start_follows_a_cut_below_it(bench: Workbench) -> None:
+def test_a_truncation_below_the_log_start_offset_lowers_it(bench: Workbench) -> None:
     bench.log.delete_records_before(11)
     bench.log.truncate_to(8)
     assert bench.log.start_offset == bench.log.end_offset == 8
 
 
-def test_an_epoch_without_records_goes_even_if_no_record_does(bench: Workbench) -> None:
+def test_an_epoch_without_records_is_removed_even_if_no_record_is(bench: Workbench) -> None:
     log = bench.log
     end_offset = log.end_offset
     before = log.epochs.entries()
@@ -107,8 +107,8 @@ def test_an_epoch_without_records_goes_even_if_no_record_does(bench: Workbench) 
     assert (log.end_offset, log.epochs.entries()) == (end_offset, before)
 
 
-def test_a_cut_that_stops_half_way_is_the_end_of_its_directory(bench: Workbench) -> None:
-    """It could answer for a batch that is gone: its producer's state is still that of before."""
+def test_a_truncation_that_fails_halfway_is_fatal(bench: Workbench) -> None:
+    """The producer state would still be that of before, with batches that are gone."""
     with no_descriptors(), pytest.raises(DiskError) as failed:
         bench.log.truncate_to(19)
     assert bench.log.end_offset == 18

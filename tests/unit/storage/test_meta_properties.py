@@ -6,7 +6,7 @@ import pytest
 
 from ruslo.model.errors import StorageError
 from ruslo.model.ids import uuid_from_text
-from ruslo.storage.disk import LocalDisk
+from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.meta_properties import (
     MetaProperties,
     parse_meta_properties,
@@ -17,7 +17,7 @@ from ruslo.storage.meta_properties import (
 META = MetaProperties("4L6g3nShT-eMCtK--X86sw", 7, uuid_from_text("9XcYBAAvSIuGzHbj6T4HVg"))
 
 
-def test_what_kafkas_tool_writes_is_read() -> None:
+def test_reads_the_file_of_kafkas_tool() -> None:
     data = (
         b"#\n#Sun Nov 15 10:00:00 UTC 2026\ncluster.id=4L6g3nShT-eMCtK--X86sw\n"
         b"directory.id=9XcYBAAvSIuGzHbj6T4HVg\nnode.id=7\nversion=1\n"
@@ -48,7 +48,7 @@ def test_round_trip_through_the_disk(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said(data: bytes, problem: str) -> None:
+def test_errors_name_the_problem(data: bytes, problem: str) -> None:
     with pytest.raises(StorageError, match=problem):
         parse_meta_properties(data, "p")
 

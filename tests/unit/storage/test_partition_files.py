@@ -35,7 +35,7 @@ def test_directory_names(name: str, partition: TopicPartition | None) -> None:
     assert parse_directory_name(name) == partition
 
 
-def test_renamed_directorys() -> None:
+def test_renamed_directories() -> None:
     assert re.fullmatch(
         r"t-5\.[0-9a-f]{32}-delete", renamed_directory(TopicPartition("t", 5), "-delete", random_uuid())
     )
@@ -53,7 +53,7 @@ def test_partition_metadata_has_no_final_newline() -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"version: 1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ", b"version: 0\ntopic_id: A"]
 )
-def test_other_content_is_refused(data: bytes) -> None:
+def test_other_content_is_rejected(data: bytes) -> None:
     with pytest.raises(CorruptLogError):
         parse_partition_metadata(data, "p")
 

@@ -1,4 +1,4 @@
-"""Markers as they are read back from a log."""
+"""Markers that are read from a log."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_markers_of_a_newer_version(value: bytes) -> None:
     assert read_marker(batch) == TransactionMarker(7, 3, 9, True, NOW)
 
 
-def test_other_batches_are_no_markers() -> None:
+def test_other_batches_are_not_markers() -> None:
     value = struct.pack(">hi", 0, 9)
     assert read_marker(control(control_key(ControlType.LEADER_CHANGE), value)) is None
     plain = build_batch([Record(0, NOW, control_key(1), value)], producer_id=7, attributes=TRANSACTIONAL)
@@ -65,7 +65,7 @@ def test_damaged_markers() -> None:
 
 @pytest.fixture
 def ended(tmp_path: Path) -> Workbench:
-    """A transaction at 1 and 2, its marker at 3, which is not committed yet, and a snapshot behind that."""
+    """A transaction at 1 and 2, its uncommitted marker at 3, and a snapshot after it."""
     bench = Workbench(tmp_path)
     bench.append_many(1)
     bench.append_transactional(1, 0, 0, count=2)
@@ -78,14 +78,16 @@ def ended(tmp_path: Path) -> Workbench:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_marker_that_is_not_committed_ends_nothing_after_a_start(ended: Workbench, clean: bool) -> None:
+def test_an_uncommitted_marker_holds_the_last_stable_offset_after_a_restart(
+    ended: Workbench, clean: bool
+) -> None:
     log = ended.reopen(clean=clean, recovery_point=4)
     assert log.last_stable_offset == 1
     log.advance_high_watermark(4)
     assert log.last_stable_offset == 4
 
 
-def test_nor_after_a_cut_behind_it(ended: Workbench) -> None:
+def test_an_uncommitted_marker_holds_it_after_a_truncation(ended: Workbench) -> None:
     log = ended.log
     assert log.truncate_to(5)
     assert log.last_stable_offset == 1
@@ -93,7 +95,7 @@ def test_nor_after_a_cut_behind_it(ended: Workbench) -> None:
     assert log.last_stable_offset == 5
 
 
-def test_nobody_goes_through_a_log_whose_high_watermark_is_unknown(ended: Workbench) -> None:
+def test_a_log_with_an_unknown_high_watermark_is_not_read(ended: Workbench) -> None:
     ended.log.high_watermark = 0
     log = ended.reopen()
     assert not log.producers.has_transactions

@@ -68,7 +68,7 @@ def test_no_producers() -> None:
         lambda data: data + b"\x00",
     ],
 )
-def test_damage_is_noticed(damage: object) -> None:
+def test_damage_is_detected(damage: object) -> None:
     assert callable(damage)
     with pytest.raises(CorruptLogError):
         decode_snapshot(damage(encode_snapshot([entry()])), "p")

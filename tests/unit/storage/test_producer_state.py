@@ -1,4 +1,4 @@
-"""The table of storage rules for producers, row by row."""
+"""The rules for producers, row by row."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def marker(epoch: int, *, coordinator_epoch: int = 0, commits: bool = True) -> T
 
 
 class Producers:
-    """A producer state and the offsets its batches get."""
+    """A producer state, and the offsets of its batches."""
 
     def __init__(self) -> None:
         self.states = ProducerStates()
@@ -63,7 +63,7 @@ def producers() -> Producers:
 
 
 class TestSequences:
-    def test_next_in_line(self, producers: Producers) -> None:
+    def test_next_in_sequence(self, producers: Producers) -> None:
         assert producers.refusal(header(14, epoch=1)) is ErrorCode.NONE
 
     @pytest.mark.parametrize("sequence", [4, 6, 8, 10, 12])
@@ -90,11 +90,11 @@ class TestSequences:
             is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         )
 
-    def test_an_old_epoch_is_refused_even_for_duplicates(self, producers: Producers) -> None:
+    def test_an_old_epoch_is_rejected_even_for_duplicates(self, producers: Producers) -> None:
         assert producers.refusal(header(12, epoch=0, count=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
         assert producers.refusal(header(14, epoch=0)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
-    def test_a_new_epoch_begins_at_zero_and_forgets_the_old_batches(self, producers: Producers) -> None:
+    def test_a_new_epoch_starts_at_zero_and_forgets_old_batches(self, producers: Producers) -> None:
         assert producers.refusal(header(14, epoch=2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert producers.refusal(header(0, epoch=2)) is ErrorCode.NONE
         producers.add(header(0, epoch=2))
@@ -102,10 +102,10 @@ class TestSequences:
         assert producers.refusal(header(12, epoch=1, count=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
     @pytest.mark.parametrize("sequence", [0, 5, MAX_SEQUENCE])
-    def test_an_unknown_producer_may_begin_anywhere(self, sequence: int) -> None:
+    def test_an_unknown_producer_may_start_at_any_sequence(self, sequence: int) -> None:
         assert Producers().refusal(header(sequence)) is ErrorCode.NONE
 
-    def test_but_a_transactional_one_of_version_two_only_at_zero(self) -> None:
+    def test_an_unknown_transactional_producer_of_version_two_starts_at_zero(self) -> None:
         producers = Producers()
         assert (
             producers.refusal(header(5, transactional=True), v2=True)
@@ -145,7 +145,7 @@ class TestTransactions:
         producers.states.append_marker(marker(0), 1)
         assert producers.refusal(header(1, transactional=True)) is ErrorCode.NONE
 
-    def test_a_marker_of_the_next_epoch_begins_again_at_zero(self) -> None:
+    def test_a_marker_of_the_next_epoch_resets_the_sequence(self) -> None:
         producers = Producers()
         producers.add(header(0, transactional=True))
         producers.states.append_marker(marker(1), 1)
@@ -157,9 +157,9 @@ class TestTransactions:
         ("epoch", "version", "is_open", "code"),
         [
             (4, 2, True, ErrorCode.INVALID_PRODUCER_EPOCH),
-            (5, 2, True, ErrorCode.INVALID_PRODUCER_EPOCH),  # late: the data has this very epoch
+            (5, 2, True, ErrorCode.INVALID_PRODUCER_EPOCH),  # late: the data has this epoch
             (6, 2, True, ErrorCode.NONE),
-            (5, 2, False, ErrorCode.NONE),  # the repetition of a marker
+            (5, 2, False, ErrorCode.NONE),  # a retry of a marker
             (5, 1, True, ErrorCode.NONE),
             (4, 1, True, ErrorCode.INVALID_PRODUCER_EPOCH),
             (4, 1, False, ErrorCode.INVALID_PRODUCER_EPOCH),
@@ -189,7 +189,7 @@ class TestTransactions:
         aborted = producers.states.append_marker(marker(1, commits=False), 3)
         assert aborted == (7, 0, 3, 4)
 
-    def test_an_abort_without_data_and_a_commit_are_not(self) -> None:
+    def test_an_abort_without_data_and_a_commit_are_not_indexed(self) -> None:
         producers = Producers()
         assert producers.states.append_marker(marker(1, commits=False), 0) is None
         producers.add(header(0, epoch=1, transactional=True))
@@ -201,7 +201,7 @@ class TestTransactions:
         producers.add(header(0, transactional=True))
         assert states.first_unstable_offset(1) == 0
         states.append_marker(marker(1), 1)
-        # Ended, but the marker is not below the high watermark.
+        # Completed, but the marker is not below the high watermark.
         assert states.first_unstable_offset(1) == 0
         assert states.has_transactions
         assert states.first_unstable_offset(2) is None
@@ -209,23 +209,23 @@ class TestTransactions:
 
 
 class TestExpiry:
-    def test_producers_that_went_quiet_are_forgotten(self) -> None:
+    def test_inactive_producers_expire(self) -> None:
         producers = Producers()
         producers.add(header(0, timestamp=NOW - 1000))
         assert producers.states.expire(NOW, 1001) == 0
         assert producers.states.expire(NOW, 1000) == 1
         assert len(producers.states) == 0
 
-    def test_never_with_an_open_transaction(self) -> None:
+    def test_producers_with_an_open_transaction_do_not_expire(self) -> None:
         producers = Producers()
         producers.add(header(0, transactional=True, timestamp=NOW - 1000))
         assert producers.states.expire(NOW, 10) == 0
 
 
 class TestGuards:
-    """KIP-890: a batch that would begin a transaction is checked with the guard it waited under."""
+    """KIP-890: a batch that would start a transaction is checked with its verification guard."""
 
-    def test_the_first_batch_takes_the_guard_away(self) -> None:
+    def test_the_first_batch_removes_the_guard(self) -> None:
         producers = Producers()
         guard = producers.states.guard(7, 0, 0, NOW)
         assert producers.states.guard(7, 0, 0, NOW) is guard
@@ -234,10 +234,10 @@ class TestGuards:
         assert producers.states.has_open_transaction(7, 0)
         assert not producers.states.has_open_transaction(7, 1)
         assert producers.states.guard(7, 1, 0, NOW) is not guard
-        # A second batch that waited under it finds the transaction open.
+        # For a second batch with this guard the transaction is open.
         assert producers.states.check(header(1, transactional=True), guard=guard) is None
 
-    def test_a_marker_takes_the_guard_away(self) -> None:
+    def test_a_marker_removes_the_guard(self) -> None:
         producers = Producers()
         guard = producers.states.guard(7, 0, 0, NOW)
         producers.states.append_marker(marker(0), 0)
@@ -248,23 +248,23 @@ class TestGuards:
             producers.states.check_epoch_and_guard(7, 0, guard)
         assert refused.value.code is ErrorCode.INVALID_TXN_STATE
 
-    def test_a_duplicate_in_the_open_transaction_is_told_as_one(self) -> None:
+    def test_a_duplicate_in_the_open_transaction_is_detected(self) -> None:
         producers = Producers()
         producers.add(header(0, transactional=True))
         earlier = producers.states.check(header(0, transactional=True))
         assert earlier is not None
         assert earlier.first_offset == 0
 
-    def test_sequences_of_an_ended_transaction_are_not_used_again(self) -> None:
+    def test_sequences_of_an_ended_transaction_cannot_be_reused(self) -> None:
         producers = Producers()
         producers.add(header(0, transactional=True))
         producers.states.append_marker(marker(0), 1)
         assert producers.refusal(header(0, transactional=True)) is ErrorCode.UNKNOWN_PRODUCER_ID
-        # Nor while the next transaction is open here.
+        # Also while the next transaction is open.
         producers.add(header(1, transactional=True))
         assert producers.refusal(header(0, transactional=True)) is ErrorCode.UNKNOWN_PRODUCER_ID
 
-    def test_no_batch_overtakes_one_that_asked_before(self) -> None:
+    def test_no_batch_overtakes_one_that_waits(self) -> None:
         producers = Producers()
         states = producers.states
         guard = states.guard(7, 0, 0, NOW)
@@ -273,11 +273,11 @@ class TestGuards:
             states.check(header(5, transactional=True), guard=guard)
         assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert states.check(header(0, transactional=True), guard=guard) is None
-        # A newer epoch counts from its own lowest.
+        # A newer epoch has its own lowest sequence.
         states.guard(7, 1, 3, NOW)
         assert guard.lowest_sequence == 3
 
-    def test_an_old_epoch_is_refused_whatever_its_guard(self) -> None:
+    def test_an_old_epoch_is_rejected_with_any_guard(self) -> None:
         producers = Producers()
         producers.states.append_marker(marker(4), 0)
         guard = producers.states.guard(7, 3, 0, NOW)
@@ -286,7 +286,7 @@ class TestGuards:
         assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
         producers.states.check_epoch_and_guard(7, 4, producers.states.guard(7, 4, 0, NOW))
 
-    def test_guards_do_not_stay_forever(self) -> None:
+    def test_guards_expire(self) -> None:
         producers = Producers()
         producers.states.guard(7, 0, 0, NOW)
         producers.states.expire(NOW + 999, 1000)

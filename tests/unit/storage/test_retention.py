@@ -38,16 +38,18 @@ class TestTime:
         ("age_ms", "left"),
         [(0, [0, 4, 8]), (HOUR, [0, 4, 8]), (HOUR + 1, [4, 8]), (2 * HOUR + 1, [8]), (3 * HOUR + 1, [12])],
     )
-    def test_segments_older_than_the_limit_go(self, bench: Workbench, age_ms: int, left: list[int]) -> None:
+    def test_segments_older_than_the_limit_are_deleted(
+        self, bench: Workbench, age_ms: int, left: list[int]
+    ) -> None:
         configure(bench, retention_ms=HOUR)
         now_ms = NOW + age_ms
         assert bench.log.delete_old_segments(now_ms) == (3 if left == [12] else 3 - len(left))
         assert bases(bench) == left
         assert bench.log.start_offset == left[0]
-        # The active segment went too: an empty one took its place.
+        # The active segment was deleted too, and replaced by an empty one.
         assert bench.log.end_offset == 12
 
-    def test_a_future_timestamp_pins_everything_behind_it(self, tmp_path: Path) -> None:
+    def test_a_future_timestamp_keeps_all_later_segments(self, tmp_path: Path) -> None:
         bench = Workbench(tmp_path, LogConfig(segment_bytes=SIZE, retention_ms=HOUR))
         for timestamp in (NOW + 100 * HOUR, NOW, NOW):
             bench.append(batch(2, timestamp=timestamp))
@@ -69,14 +71,16 @@ class TestSize:
         ("limit", "left"),
         [
             (6 * SIZE, [0, 4, 8]),
-            (4 * SIZE + 1, [0, 4, 8]),  # dropping one would leave less than the limit
+            (4 * SIZE + 1, [0, 4, 8]),  # without one the size would be below the limit
             (4 * SIZE, [4, 8]),
             (2 * SIZE, [8]),
             (1, [8]),
             (0, [12]),
         ],
     )
-    def test_the_rest_is_never_below_the_limit(self, bench: Workbench, limit: int, left: list[int]) -> None:
+    def test_the_size_never_falls_below_the_limit(
+        self, bench: Workbench, limit: int, left: list[int]
+    ) -> None:
         configure(bench, retention_bytes=limit)
         bench.log.delete_old_segments(NOW)
         assert bases(bench) == left
@@ -85,7 +89,7 @@ class TestSize:
 class TestStart:
     @pytest.mark.parametrize(("start", "left"), [(3, [0, 4, 8]), (4, [4, 8]), (7, [4, 8]), (12, [8])])
     @pytest.mark.parametrize("policy", [{"delete"}, {"compact", "delete"}, set()])
-    def test_passed_segments_go_whatever_the_policy(
+    def test_segments_below_the_log_start_offset_are_deleted_with_any_policy(
         self, bench: Workbench, start: int, left: list[int], policy: set[str]
     ) -> None:
         configure(bench, cleanup_policy=tuple(policy))
@@ -97,12 +101,12 @@ class TestStart:
     def test_minus_one_is_the_high_watermark(self, bench: Workbench) -> None:
         assert bench.log.delete_records_before(-1) == 12
 
-    def test_lower_than_before_changes_nothing(self, bench: Workbench) -> None:
+    def test_a_lower_offset_changes_nothing(self, bench: Workbench) -> None:
         bench.log.delete_records_before(5)
         assert bench.log.delete_records_before(2) == 5
 
     @pytest.mark.parametrize("offset", [13, -2])
-    def test_beyond_the_high_watermark(self, bench: Workbench, offset: int) -> None:
+    def test_past_the_high_watermark(self, bench: Workbench, offset: int) -> None:
         with pytest.raises(KafkaError) as refused:
             bench.log.delete_records_before(offset)
         assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
@@ -146,7 +150,7 @@ class TestLimits:
         bench.trash.remove_due()
         assert not any(name.startswith("00000000000000000000") for name in bench.names())
 
-    def test_epochs_begin_at_the_new_start(self, bench: Workbench) -> None:
+    def test_epochs_start_at_the_log_start_offset(self, bench: Workbench) -> None:
         configure(bench, retention_ms=HOUR)
         bench.log.delete_old_segments(NOW + HOUR + 1)
         assert bench.log.epochs.entries() == [(0, 4)]

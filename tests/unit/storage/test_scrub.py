@@ -51,10 +51,10 @@ def test_a_sound_log(bench: Workbench) -> None:
 
 
 @pytest.mark.parametrize("at", [1, 4])
-def test_a_wrong_checksum_takes_one_batch_out_of_service(bench: Workbench, at: int) -> None:
+def test_a_batch_with_a_wrong_checksum_is_not_served(bench: Workbench, at: int) -> None:
     log, segment = bench.log, bench.log.segments[at]
     change(segment, LOG_SUFFIX, 2 * SIZE - 1)
-    log.forget_tail()
+    log.forget_recent_batches()
     before = records_from(log, upper=segment.base_offset + 2)
     scrub(log, segment)
     (damage,) = log.damage.ranges()
@@ -68,7 +68,7 @@ def test_a_wrong_checksum_takes_one_batch_out_of_service(bench: Workbench, at: i
     assert log.read(damage.end_offset, 1 << 20, log.end_offset).first_batch_offset == damage.end_offset
 
 
-def test_damage_is_forgotten_when_it_is_gone(bench: Workbench) -> None:
+def test_repaired_damage_is_removed(bench: Workbench) -> None:
     log, segment = bench.log, bench.log.segments[1]
     original = Path(segment.path_of(LOG_SUFFIX)).read_bytes()
     change(segment, LOG_SUFFIX, 2 * SIZE - 1)
@@ -137,7 +137,7 @@ def test_compacted_segments_are_sound(tmp_path: Path) -> None:
         assert (found.damage, found.problems) == ([], [])
 
 
-def test_a_log_that_was_truncated_meanwhile_is_left_alone(bench: Workbench) -> None:
+def test_a_log_that_was_truncated_meanwhile_is_not_changed(bench: Workbench) -> None:
     segment = bench.log.segments[1]
     found = SegmentScrub(bench.log, segment, None)
     assert not found.step(SIZE)

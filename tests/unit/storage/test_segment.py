@@ -7,7 +7,7 @@ import pytest
 
 from ruslo.config.log_config import LogConfig
 from ruslo.records.batch import BASE_OFFSET
-from ruslo.storage.disk import LocalDisk
+from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.segment import Segment
 from ruslo.storage.segment_search import next_indexed_offset
 from tests.unit.storage.workbench import NOW, Workbench, batch
@@ -39,7 +39,7 @@ def test_next_offset(segment: Segment) -> None:
     assert segment.next_offset() == 24
 
 
-def test_the_end_of_a_file_that_is_no_batch(segment: Segment) -> None:
+def test_a_file_that_does_not_end_with_a_batch(segment: Segment) -> None:
     segment.file.append(b"x" * 10)
     segment.size += 10
     assert segment.next_offset() is None
@@ -64,13 +64,13 @@ def test_a_large_file_is_opened_at_its_last_index_entry(tmp_path: Path) -> None:
     bench.log.close(NOW)
     stem = f"{bench.path}/{0:020d}"
     size = os.path.getsize(stem + ".log")
-    # Damage at the beginning goes unnoticed: nobody reads there.
+    # Damage at the start is not detected, because it is not read.
     with open(stem + ".log", "r+b") as file:
         file.write(bytes(61))
     assert Segment(LocalDisk(bench.directory), bench.path, 0, size, NOW).next_offset() == 200
 
 
-def test_an_index_that_points_nowhere_is_not_believed(segment: Segment) -> None:
+def test_an_index_with_wrong_positions_is_not_used(segment: Segment) -> None:
     segment.write_indexes()
     segment.seal()
     segment.release_files()

@@ -11,7 +11,7 @@ from ruslo.records.batch import HEADER
 from ruslo.storage.cleaner.cleanable import find_cleanable, make_task
 from ruslo.storage.cleaner.job import clean
 from ruslo.storage.cleaner.task import CleanedSegment
-from ruslo.storage.disk import LocalDisk
+from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.log import Log
 from ruslo.storage.log_manager import LogManager
 from ruslo.storage.segment_swap import SegmentSwap
@@ -69,7 +69,7 @@ def test_readers_have_a_log_at_every_step(bench: Workbench) -> None:
     assert bench.log.swap is None
 
 
-def test_one_who_reads_an_old_segment_reads_on(bench: Workbench) -> None:
+def test_a_reader_of_an_old_segment_can_continue(bench: Workbench) -> None:
     part = bench.log.read(0, 1 << 20, 40)
     assert part.slice is not None
     data = part.slice.read()
@@ -107,7 +107,7 @@ def test_retention_waits_and_truncation_completes_a_swap(bench: Workbench) -> No
     assert f"{0:020d}.log" in bench.names()
 
 
-def test_snapshots_of_segments_that_are_gone_go_with_them(bench: Workbench) -> None:
+def test_snapshots_of_replaced_segments_are_deleted(bench: Workbench) -> None:
     bases = [segment.base_offset for segment in bench.log.segments]
     for each in cleaned(bench.log):
         swap = SegmentSwap(bench.log, each, NOW)
@@ -118,8 +118,8 @@ def test_snapshots_of_segments_that_are_gone_go_with_them(bench: Workbench) -> N
         assert (f"{base:020d}.snapshot" in bench.names()) == (base in kept)
 
 
-def test_what_the_event_loop_does_does_not_grow_with_the_segments(tmp_path: Path) -> None:
-    """A round may put one segment in the place of thousands."""
+def test_work_on_the_event_loop_does_not_depend_on_the_number_of_segments(tmp_path: Path) -> None:
+    """A round may replace thousands of segments by one."""
     operations = []
     for count in (5, 50):
         directory = tmp_path / str(count)
@@ -146,7 +146,7 @@ def test_what_the_event_loop_does_does_not_grow_with_the_segments(tmp_path: Path
 
 
 def settle_beside(swap: SegmentSwap, act: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settle a swap, and when that is half done have another thread act, as far as it can get meanwhile."""
+    """Retire the old segments, and halfway run another thread as far as it can get."""
     sync_directory = LocalDisk.sync_directory
     other = Thread(target=act)
 
@@ -161,8 +161,8 @@ def settle_beside(swap: SegmentSwap, act: Callable[[], None], monkeypatch: pytes
     other.join()
 
 
-def test_a_log_that_is_cut_while_a_swap_settles(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It soon has segments again that are called like those that were replaced."""
+def test_a_log_that_is_truncated_during_a_swap(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log soon has new segments with the names of the replaced ones."""
     bases = [segment.base_offset for segment in bench.log.segments]
 
     def cut_and_go_on() -> None:
@@ -177,10 +177,8 @@ def test_a_log_that_is_cut_while_a_swap_settles(bench: Workbench, monkeypatch: p
     assert [offset for offset, _ in records_from(bench.log)] == list(range(40))
 
 
-def test_a_partition_that_is_made_anew_while_a_swap_settles(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its directory and its first segment are called as those of the one that was deleted."""
+def test_a_partition_that_is_recreated_during_a_swap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its directory and first segment have the names of the deleted ones."""
 
     def start() -> LogManager:
         manager = LogManager.open([str(tmp_path)], ManualClock())

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ruslo.storage.disk import LocalDisk
+from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.trash import Trash
 from tests.unit.storage.workbench import ManualClock
 
 
-def test_things_go_when_they_are_due(tmp_path: Path) -> None:
+def test_files_are_deleted_when_they_are_due(tmp_path: Path) -> None:
     clock = ManualClock()
     trash = Trash(LocalDisk(str(tmp_path)), clock)
     file, directory = tmp_path / "f.deleted", tmp_path / "t-0.x-delete"

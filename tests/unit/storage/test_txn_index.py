@@ -21,6 +21,6 @@ def test_round_trip() -> None:
 
 
 @pytest.mark.parametrize("data", [ABORTED.to_bytes()[:-1], b"\x00\x01" + ABORTED.to_bytes()[2:]])
-def test_damage_is_noticed(data: bytes) -> None:
+def test_damage_is_detected(data: bytes) -> None:
     with pytest.raises(CorruptLogError):
         list(parse(data, "p"))

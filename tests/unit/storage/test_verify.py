@@ -9,7 +9,7 @@ from ruslo.model.errors import StorageError
 from ruslo.model.topics import TopicPartition
 from ruslo.records.batch import TRANSACTIONAL
 from ruslo.storage.checkpoints import RECOVERY_POINTS, format_offsets, read_offsets
-from ruslo.storage.disk import LocalDisk
+from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.repair import repair_partition
 from ruslo.storage.verify import Kind, PartitionCheck, PartitionReport, partition_directories
 from tests.unit.storage.compacting import COMPACTED, compact, keyed, roll
@@ -18,7 +18,7 @@ from tests.unit.storage.workbench import PARTITION, Workbench, records_from
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Workbench:
-    """A log of several segments, with everything in it that a log can have, closed in order."""
+    """A log of several segments, with all kinds of batches, after a clean shutdown."""
     bench = Workbench(tmp_path, COMPACTED)
     for number in range(30):
         bench.append(keyed([(b"k%d" % number, bytes(60)), (b"k%d" % (number // 2), b"v")], codec=number % 5))
@@ -54,10 +54,10 @@ def test_a_sound_log_before_and_after_compaction(bench: Workbench) -> None:
     assert compacted.records < report.records
 
 
-def test_every_damaged_stretch_is_found_and_the_check_goes_on(bench: Workbench) -> None:
+def test_every_damaged_range_is_found(bench: Workbench) -> None:
     first, second = (Path(segment.path_of(".log")) for segment in bench.log.segments[:2])
     damage(first, 100)
-    damage(second, 3)  # in the base offset, which no checksum covers
+    damage(second, 3)  # in the base offset, which the checksum does not cover
     report = verify(bench)
     found = [(Path(each.file).name, each.kind, each.offset) for each in report.findings]
     assert found == [
@@ -68,7 +68,7 @@ def test_every_damaged_stretch_is_found_and_the_check_goes_on(bench: Workbench) 
     assert report.records == 60
 
 
-def test_a_header_that_says_nothing_costs_no_more_than_its_batch(bench: Workbench) -> None:
+def test_a_damaged_header_costs_only_its_batch(bench: Workbench) -> None:
     path = Path(bench.log.segments[0].path_of(".log"))
     second_batch = 12 + int.from_bytes(path.read_bytes()[8:12], "big")
     damage(path, second_batch + 8, 0x7F)  # its length
@@ -78,7 +78,7 @@ def test_a_header_that_says_nothing_costs_no_more_than_its_batch(bench: Workbenc
 
 
 @pytest.mark.parametrize("kind", [".index", ".timeindex", ".txnindex", ".snapshot"])
-def test_damaged_helpers_are_found_and_made_anew(bench: Workbench, kind: str) -> None:
+def test_damaged_indexes_and_snapshots_are_found_and_rebuilt(bench: Workbench, kind: str) -> None:
     path = max(path for path in Path(bench.path).glob(f"*{kind}") if path.stat().st_size)
     whole = path.read_bytes()
     damage(path, 9)
@@ -94,24 +94,24 @@ def test_damaged_helpers_are_found_and_made_anew(bench: Workbench, kind: str) ->
     assert records_from(bench.reopen()) == before
 
 
-def test_missing_indexes_are_made_anew(bench: Workbench) -> None:
+def test_missing_indexes_are_rebuilt(bench: Workbench) -> None:
     Path(bench.log.segments[0].path_of(".index")).unlink()
     assert [each.message for each in verify(bench).findings] == ["it is missing"]
     repair_partition(LocalDisk(bench.directory), verify(bench), None)
     assert verify(bench).findings == []
 
 
-def test_a_missing_index_of_aborted_transactions_is_noticed(bench: Workbench) -> None:
+def test_a_missing_transaction_index_is_found(bench: Workbench) -> None:
     (path,) = Path(bench.path).glob("*.txnindex")
     whole = path.read_bytes()
     path.unlink()
     (finding,) = verify(bench).findings
-    assert "1 aborted transactions end here" in finding.message
+    assert "differ from the 1 aborted transactions" in finding.message
     repair_partition(LocalDisk(bench.directory), verify(bench), None)
     assert path.read_bytes() == whole
 
 
-def test_repair_leaves_out_what_is_damaged_and_keeps_a_copy(bench: Workbench, tmp_path: Path) -> None:
+def test_repair_removes_damaged_bytes_and_keeps_a_copy(bench: Workbench, tmp_path: Path) -> None:
     expected = records_from(bench.reopen())
     bench.log.close(bench.clock.ms)
     path = Path(bench.log.segments[1].path_of(".log"))
@@ -122,7 +122,7 @@ def test_repair_leaves_out_what_is_damaged_and_keeps_a_copy(bench: Workbench, tm
     report = verify(bench)
     (finding,) = report.findings
     repair_partition(disk, report, str(tmp_path / "kept"))
-    # The next start, even after an unclean stop, must not take the gap for a loss.
+    # The next start, even after an unclean shutdown, must not take the gap for a loss.
     end_offset = bench.log.end_offset
     assert read_offsets(disk, checkpoint) == {PARTITION: end_offset, TopicPartition("u", 1): 4}
     assert (tmp_path / "kept" / "t-0" / path.name).read_bytes() == damaged
@@ -153,7 +153,7 @@ def test_an_unknown_topic_cannot_be_repaired(bench: Workbench) -> None:
     Path(bench.path, "partition.metadata").write_bytes(b"version: 3\ntopic_id: " + b"A" * 22)
     report = verify(bench)
     assert [each.kind for each in report.findings] == [Kind.IDENTITY]
-    with pytest.raises(StorageError, match="which topic this is"):
+    with pytest.raises(StorageError, match="does not have the topic id"):
         repair_partition(LocalDisk(bench.directory), report, None)
 
 

@@ -1,4 +1,4 @@
-"""Logs in a temporary directory, and batches to put into them."""
+"""A log in a temporary directory, and batches for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ruslo.records.control import end_txn_batch
 from ruslo.records.reader import iter_batches, read_records
 from ruslo.records.record import Record
 from ruslo.storage.checkpoints import CheckpointedState
-from ruslo.storage.disk import Disk, LocalDisk
+from ruslo.storage.disk import Disk
+from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.log import AppendResult, Log
 from ruslo.storage.log_creation import create_log
 from ruslo.storage.log_loader import open_log
@@ -65,10 +66,10 @@ def batch(
 
 
 class Workbench:
-    """One partition's log that can be closed, crashed and opened again."""
+    """The log of one partition, which can be closed, crashed and reopened."""
 
     compacted_at_most = 0
-    """What the recovery point on disk says before a round of compaction."""
+    """The recovery point on disk before a round of compaction."""
 
     def __init__(self, directory: Path, config: LogConfig | None = None, disk: Disk | None = None) -> None:
         self.directory = str(directory)
@@ -117,7 +118,7 @@ class Workbench:
         self.log.advance_high_watermark(self.log.end_offset)
 
     def reopen(self, *, clean: bool = True, recovery_point: int = 0, start_offset: int = 0) -> Log:
-        """Close (or just drop, as a crash does) the log and open it again."""
+        """Close the log, or drop it as a crash does, and open it again."""
         if clean:
             self.log.close(self.clock.ms)
         self.log = open_log(
@@ -151,7 +152,7 @@ def bases_in(data: bytes) -> list[int]:
 
 
 def records_from(log: Log, offset: int = 0, upper: int | None = None) -> list[tuple[int, bytes | None]]:
-    """(offset, value) of every record from ``offset`` on, read as a consumer would."""
+    """(offset, value) of every record from ``offset``, read as a consumer does."""
     bound = log.end_offset if upper is None else upper
     found: list[tuple[int, bytes | None]] = []
     while offset < bound:

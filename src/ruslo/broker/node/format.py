@@ -25,7 +25,8 @@ from ruslo.model.errors import ConfigError, StorageError
 from ruslo.model.ids import Uuid, random_uuid, uuid_from_text, uuid_to_text
 from ruslo.protocol.messages.kraft_version_record import KRaftVersionRecord
 from ruslo.storage.dir_lock import DirLock
-from ruslo.storage.disk import Disk, LocalDisk
+from ruslo.storage.disk import Disk
+from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 
 _BEFORE_THE_LOG = SnapshotId(0, 0)

@@ -12,7 +12,8 @@ from ruslo.config.broker import BrokerConfig
 from ruslo.model.errors import StorageError
 from ruslo.model.ids import Uuid, uuid_to_text
 from ruslo.protocol.message import Message
-from ruslo.storage.disk import Disk, DiskError, DiskOpener, LocalDisk
+from ruslo.storage.disk import Disk, DiskError, DiskOpener
+from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.log_dir import LogDir
 from ruslo.storage.meta_properties import MetaProperties, read_meta_properties
 

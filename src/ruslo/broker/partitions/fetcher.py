@@ -52,10 +52,10 @@ from ruslo.protocol.messages.fetch_request import FetchRequest
 from ruslo.protocol.replica_fetch_codec import (
     MIN_VERSION,
     NO_DIVERGENCE,
-    PartitionNews,
-    ReplicaWish,
-    decode_replica_answer,
-    encode_replica_fetch,
+    ReplicaPartitionData,
+    ReplicaPartitionFetch,
+    decode_replica_fetch_response,
+    encode_replica_fetch_request,
 )
 
 if TYPE_CHECKING:
@@ -223,13 +223,13 @@ class ReplicaFetcher:
         settings = self._settings
         self._requests += 1
         request = self._session.next_request()
-        topics: dict[Uuid, list[ReplicaWish]] = {}
+        topics: dict[Uuid, list[ReplicaPartitionFetch]] = {}
         for (topic_id, index), fetch in request.listed:
             topics.setdefault(topic_id, []).append((index, *fetch, settings.max_partition_bytes))
         forgotten: dict[Uuid, list[int]] = {}
         for topic_id, index in request.forgotten:
             forgotten.setdefault(topic_id, []).append(index)
-        encode_replica_fetch(
+        encode_replica_fetch_request(
             out,
             replica_id=settings.node_id,
             replica_epoch=settings.broker_epoch(),
@@ -253,7 +253,7 @@ class ReplicaFetcher:
 
     def _on_response(self, frame: ReadBuffer, pos: int) -> bool:
         """Append the records; returns whether the next request may follow at once."""
-        response = decode_replica_answer(frame, pos, len(frame))
+        response = decode_replica_fetch_response(frame, pos, len(frame))
         if response.error_code:
             error = ErrorCode(response.error_code)
             if error not in _SESSION_ERRORS:
@@ -278,7 +278,11 @@ class ReplicaFetcher:
         return not self._out_of_range and not self._syncing and len(self._session) > 0
 
     def _on_partition_data(
-        self, tp: TopicIdPartition, followed: _FollowedPartition, data: PartitionNews, frame: ReadBuffer
+        self,
+        tp: TopicIdPartition,
+        followed: _FollowedPartition,
+        data: ReplicaPartitionData,
+        frame: ReadBuffer,
     ) -> None:
         _, _, error_code, high_watermark, log_start, diverging, start, stop = data
         partition = followed.partition

@@ -101,7 +101,7 @@ class PeriodicTasks:
     def _check_retention(self) -> Steps[None]:
         """Delete one segment in each step, which takes a few file system calls."""
         for log in list(self._logs.logs.values()):
-            while self._logs.check_retention_of(log, at_most=1):
+            while self._logs.check_retention_of(log, max_segments=1):
                 yield
             yield
 

@@ -41,7 +41,7 @@ def repair(directories: tuple[Path, ...], execute: bool, keep: Path | None, outp
     """
     from ruslo.model.errors import StorageError
     from ruslo.storage.dir_lock import DirLock
-    from ruslo.storage.disk import LocalDisk
+    from ruslo.storage.local_disk import LocalDisk
     from ruslo.storage.repair import repair_partition
 
     locks = []
@@ -86,7 +86,7 @@ def _print_repair(reports: list[PartitionReport], execute: bool, failures: dict[
 
 
 def _log_directory(path: Path) -> str:
-    from ruslo.storage.disk import LocalDisk
+    from ruslo.storage.local_disk import LocalDisk
     from ruslo.storage.verify import partition_directories
 
     resolved = str(path.resolve())

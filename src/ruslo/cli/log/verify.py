@@ -58,7 +58,7 @@ def verify(
 
 
 def verify_directories(directories: tuple[Path, ...]) -> list[PartitionReport]:
-    from ruslo.storage.disk import LocalDisk
+    from ruslo.storage.local_disk import LocalDisk
     from ruslo.storage.verify import PartitionCheck, partition_directories
 
     progress = Progress()

@@ -116,7 +116,7 @@ def info(path: Path, settings: dict[str, str], output: str) -> None:
     """Show the cluster and node of each log directory. Exit code 1: one is not formatted."""
     from ruslo.broker.node.identity import all_directories
     from ruslo.model.ids import uuid_to_text
-    from ruslo.storage.disk import LocalDisk
+    from ruslo.storage.local_disk import LocalDisk
     from ruslo.storage.meta_properties import read_meta_properties
 
     metas = {

@@ -12,7 +12,7 @@ from ruslo.model.errors import ConfigError, StorageError
 from ruslo.model.ids import ZERO_UUID, Uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.source.driver_client import DriverClient
-from ruslo.storage.disk import LocalDisk
+from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.partition_files import PARTITION_METADATA, parse_partition_metadata
 
 

@@ -10,8 +10,9 @@ import os
 from bisect import bisect_right
 
 from ruslo.model.errors import ConfigError
-from ruslo.storage.disk import DiskError, LocalDisk, LocalFile
+from ruslo.storage.disk import DiskError
 from ruslo.storage.header_walk import CheckedRanges
+from ruslo.storage.local_disk import LocalDisk, LocalFile
 from ruslo.storage.log_reader import aborted_transactions
 from ruslo.storage.partition_files import offset_of
 from ruslo.storage.segment import LOG_SUFFIX, TXN_INDEX_SUFFIX, Segment

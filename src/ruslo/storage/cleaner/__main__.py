@@ -18,7 +18,7 @@ import msgspec
 from ruslo.storage.cleaner.cpu_priority import CpuPriority
 from ruslo.storage.cleaner.round import run_round
 from ruslo.storage.cleaner.task import CleanTask, Report
-from ruslo.storage.disk import LocalDisk
+from ruslo.storage.local_disk import LocalDisk
 
 _PR_SET_PDEATHSIG = 1
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3

@@ -1,4 +1,4 @@
-"""Whether a log is worth compacting now, and the task for it; asked on the broker's event loop."""
+"""Decides whether a log is worth compacting, and makes the task for it; runs on the event loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ruslo.storage.log_reader import segment_at
 
 
 class CleanerLimits(NamedTuple):
-    """What the broker's configuration allows one cleaner."""
+    """The limits of one cleaner in the broker's config."""
 
     memory_bytes: int
     io_buffer_bytes: int
@@ -23,11 +23,11 @@ class Cleanable(NamedTuple):
     log: Log
     first_dirty_offset: int
     end_offset: int
-    """Where the round would end."""
+    """The end offset of the round."""
     clean_bytes: int
     dirty_bytes: int
     overdue: bool
-    """Some dirty record is older than ``max.compaction.lag.ms``."""
+    """Whether a dirty record is older than ``max.compaction.lag.ms``."""
 
     @property
     def dirty_ratio(self) -> float:
@@ -39,19 +39,19 @@ class Cleanable(NamedTuple):
 
 
 def first_dirty_offset(log: Log, checkpoint: int | None) -> int:
-    """Where compaction goes on; a checkpoint that does not fit the log is worth nothing."""
+    """The offset at which compaction continues; a checkpoint outside the log is ignored."""
     if checkpoint is None or not log.start_offset <= checkpoint <= log.end_offset:
         return log.start_offset
     return checkpoint
 
 
 def find_cleanable(log: Log, checkpoint: int | None, now_ms: int) -> Cleanable | None:
-    """What a round over the log would do; None if there is nothing to do for one."""
+    """What a round would compact; None if the log has nothing to compact."""
     config = log.config
     if not config.compacts or log.failure is not None or log.swap is not None or len(log.segments) < 2:
         return None
     first_dirty = first_dirty_offset(log, checkpoint)
-    # What is not synced yet is left alone: recovery tells a loss by the gap, and compaction leaves gaps.
+    # Unsynced records are not compacted: compaction leaves gaps, and recovery takes a gap for a loss.
     end = min(log.last_stable_offset, log.active.base_offset, log.recovery_point)
     if config.min_compaction_lag_ms > 0:
         for segment in log.segments[segment_at(log.segments, first_dirty) : -1]:
@@ -60,7 +60,7 @@ def find_cleanable(log: Log, checkpoint: int | None, now_ms: int) -> Cleanable |
                 break
     if end <= first_dirty:
         return None
-    # A segment that must not be touched as a whole does not count, though its beginning is compacted too.
+    # A segment that is compacted only in part does not count.
     last = segment_at(log.segments, end)
     clean_bytes = dirty_bytes = 0
     overdue = False

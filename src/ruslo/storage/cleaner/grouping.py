@@ -1,4 +1,4 @@
-"""Which neighbouring segments become one: as many as fit, by their sizes before the round, as Kafka does."""
+"""Groups adjacent segments that become one: as many as fit, by their sizes before the round, as in Kafka."""
 
 from __future__ import annotations
 

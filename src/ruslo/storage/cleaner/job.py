@@ -1,4 +1,4 @@
-"""One round of compaction over one log, from its task to the new segments."""
+"""Compacts one log: a round, from its task to the new segments."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ def clean(
     on_segment: Callable[[CleanedSegment], None],
     on_progress: Callable[[], None] = lambda: None,
 ) -> CleanStats:
-    """Compact the log below ``task.end_offset``; each new segment is handed over once it is synced.
+    """Compact the log below ``task.end_offset``; ``on_segment`` gets each new segment after it was synced.
 
-    ``on_progress`` is called often, and may end the round by an exception.
-
-    Raises DiskError, or CorruptLogError if the log cannot be compacted; old segments stay as they were.
+    ``on_progress`` is called often and may end the round with an exception. Raises DiskError, or
+    CorruptLogError if the log cannot be compacted. The old segments stay as they are.
     """
-    began_s = time.monotonic()
+    started_s = time.monotonic()
     throttle = Throttle(task.io_bytes_per_second, on_progress)
     aborted = list(_aborted_transactions(disk, task))
     sources = {
@@ -48,8 +47,8 @@ def clean(
     transactions = TransactionWalk(aborted)
     for group in group_segments(disk, task):
         members = [sources[base] for base in bases(group)]
-        if len(group) == 1 and members[0].is_plain and not verdicts.touch(members[0]):
-            # Neither records nor markers go: the segment may stay as it is.
+        if len(group) == 1 and members[0].is_plain and not verdicts.change(members[0]):
+            # No record or marker is removed, so the segment stays as it is.
             stats.bytes_after += group[0].size
             stats.records_after += members[0].records
             continue
@@ -61,12 +60,12 @@ def clean(
         stats.bytes_after += cleaned.size
         stats.records_after += rewrite.records
         on_segment(cleaned)
-    stats.seconds = time.monotonic() - began_s
+    stats.seconds = time.monotonic() - started_s
     return stats
 
 
 def remove_unfinished(disk: Disk, log_path: str) -> None:
-    """Take away what a round that failed or was given up has left."""
+    """Delete the files of a round that failed or was stopped."""
     for name in disk.list_names(log_path):
         if name.endswith(CLEANED_SUFFIX):
             disk.unlink(f"{log_path}/{name}")
@@ -78,7 +77,7 @@ def _aborted_transactions(disk: Disk, task: CleanTask) -> Iterator[AbortedTransa
         if disk.status(path) is None:
             continue
         data = disk.read_file(path)
-        # The broker may be about to append to the last one.
+        # The broker may be appending to the last one.
         whole = len(data) - len(data) % txn_index.ENTRY.size
         yield from txn_index.parse(data[:whole], path)
 

@@ -1,13 +1,13 @@
-"""Writes the new segment for a group of old ones: batches as they are, without some records, or empty.
+"""Writes the new segment for a group of old ones.
 
-| batch                                                                  | becomes                          |
+| batch                                                                  | what is written                  |
 |------------------------------------------------------------------------|----------------------------------|
-| all its records stay                                                   | the same bytes                   |
-| some stay                                                              | a batch of the same offsets      |
-| none stays, but it holds the last sequence or marker of an active      | its header alone, so that the    |
-| producer, or ends the round                                            | producer and the end stay known  |
-| none stays                                                             | nothing                          |
-| has a tombstone, or a marker that nothing needs, and no horizon        | the same with a delete horizon   |
+| all records are retained                                               | the same bytes                   |
+| some records are retained                                              | a batch with the same offsets    |
+| none, but it has the last sequence or marker of an active producer, or | its header alone, to preserve    |
+| the last offset of the round                                           | producer state and end offset    |
+| none                                                                   | nothing                          |
+| has a tombstone or an unneeded marker, and no delete horizon           | the batch with a delete horizon  |
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ruslo.records.reader import read_records
 from ruslo.storage.cleaner.task import NO_DATA, CleanedSegment, CleanTask
 from ruslo.storage.cleaner.throttle import Throttle
 from ruslo.storage.cleaner.transactions import TransactionWalk
-from ruslo.storage.cleaner.verdicts import GOES, NEW_TOMBSTONE, STAYS, Verdicts
+from ruslo.storage.cleaner.verdicts import DISCARD, NEW_TOMBSTONE, RETAIN, Verdicts
 from ruslo.storage.cleaner.windows import Source
 from ruslo.storage.disk import Disk
 from ruslo.storage.leftovers import CLEANED_SUFFIX
@@ -49,7 +49,7 @@ from ruslo.storage.segment import LOG_SUFFIX, Segment
 
 _WRITE_BYTES = 1 << 20
 _SYNC_BYTES = 16 << 20
-"""Synced bit by bit: a gigabyte at once would hold up everybody else who writes to the disk."""
+"""Bytes between syncs: a sync of a gigabyte would delay all other writes to the disk."""
 
 
 class SegmentRewrite:
@@ -76,7 +76,7 @@ class SegmentRewrite:
         self._pending_bytes = 0
         self._unsynced_bytes = 0
         self.records = 0
-        """How many went into the new segment."""
+        """Records in the new segment."""
 
     def add(self, source: Source) -> None:
         for number, window in enumerate(source.windows):
@@ -95,7 +95,7 @@ class SegmentRewrite:
         source.close()
 
     def finish(self, modified_ms: int, replaces: list[int]) -> CleanedSegment:
-        """Complete the files and sync them; the names are synced with the directory."""
+        """Complete the files and sync them; the caller syncs the directory."""
         self._write()
         segment = self._segment
         segment.write_indexes()
@@ -112,12 +112,12 @@ class SegmentRewrite:
             aborted = self._transactions.ended_at(header[BASE_OFFSET])
             if aborted is not None:
                 self._segment.txn_index.append(aborted)
-            self._take(header, batch)
+            self._append(header, batch)
             return
         attributes = header[ATTRIBUTES]
         sets_horizon = False
         if attributes & CONTROL:
-            unneeded = self._judge_marker(header, batch)
+            unneeded = self._check_marker(header, batch)
             if unneeded and attributes & DELETE_HORIZON and header[BASE_TIMESTAMP] <= task.now_ms:
                 verdict = bytes(header[RECORD_COUNT])
             else:
@@ -127,16 +127,16 @@ class SegmentRewrite:
             verdict = bytes(header[RECORD_COUNT])
         elif verdict is not None and NEW_TOMBSTONE in verdict:
             sets_horizon = True
-        if not header[RECORD_COUNT] or (verdict is not None and verdict.count(GOES) == len(verdict)):
-            if self._must_stay_empty(header):
-                self._take_emptied(header, batch)
+        if not header[RECORD_COUNT] or (verdict is not None and verdict.count(DISCARD) == len(verdict)):
+            if self._must_keep_header(header):
+                self._append_header(header, batch)
             return
         sets_horizon = sets_horizon and not attributes & DELETE_HORIZON
-        if not sets_horizon and (verdict is None or verdict.count(STAYS) == len(verdict)):
-            self._take(header, batch)
+        if not sets_horizon and (verdict is None or verdict.count(RETAIN) == len(verdict)):
+            self._append(header, batch)
             return
         horizon = task.now_ms + task.delete_retention_ms if sets_horizon else None
-        keep = bytes([STAYS]) * header[RECORD_COUNT] if verdict is None else verdict
+        keep = bytes([RETAIN]) * header[RECORD_COUNT] if verdict is None else verdict
         begin = position + HEADER_SIZE
         if attributes & CODEC_MASK:
             data = decompress(attributes & CODEC_MASK, data[begin:end])
@@ -144,10 +144,10 @@ class SegmentRewrite:
         changed = filter_batch(
             BatchHeader._make(header), data, keep, begin=begin, end=end, delete_horizon_ms=horizon
         )
-        self._take(HEADER.unpack_from(changed), changed)
+        self._append(HEADER.unpack_from(changed), changed)
 
-    def _judge_marker(self, header: HeaderFields, batch: memoryview) -> bool:
-        """Whether nothing depends on a marker any more; if something does, its index entry moves along."""
+    def _check_marker(self, header: HeaderFields, batch: memoryview) -> bool:
+        """Whether nothing depends on a marker any more; otherwise its index entry is copied."""
         record = next(read_records(batch), None)
         kind = None if record is None else read_control_type(record.key)
         unneeded, aborted = self._transactions.may_drop_marker(header, kind)
@@ -155,7 +155,7 @@ class SegmentRewrite:
             self._segment.txn_index.append(aborted)
         return unneeded
 
-    def _must_stay_empty(self, header: HeaderFields) -> bool:
+    def _must_keep_header(self, header: HeaderFields) -> bool:
         last_offset = last_offset_of(header)
         if last_offset + 1 == self._task.end_offset:
             return True
@@ -167,17 +167,17 @@ class SegmentRewrite:
             return last_offset == last_data_offset
         return bool(header[ATTRIBUTES] & CONTROL) and header[PRODUCER_EPOCH] == epoch
 
-    def _take_emptied(self, header: HeaderFields, batch: memoryview) -> None:
+    def _append_header(self, header: HeaderFields, batch: memoryview) -> None:
         bare = batch if not header[RECORD_COUNT] else rebuild_batch(BatchHeader._make(header), [])
-        self._take(HEADER.unpack_from(bare), bare)
+        self._append(HEADER.unpack_from(bare), bare)
 
-    def _take(self, header: HeaderFields, batch: bytearray | memoryview) -> None:
+    def _append(self, header: HeaderFields, batch: bytearray | memoryview) -> None:
         segment = self._segment
         size = len(batch)
         position = segment.size
         if position + size > MAX_RELATIVE_OFFSET:
             raise CorruptLogError(
-                f"{segment.stem} would grow beyond what an index can address; lower segment.bytes"
+                f"{segment.stem} exceeds the positions that an index can hold; lower segment.bytes"
             )
         segment.note_batch(
             position, last_offset_of(header), size, header[MAX_TIMESTAMP], self._task.index_interval_bytes

@@ -1,4 +1,4 @@
-"""A round of compaction as the broker hears of it: a report for each new segment, and one for its end."""
+"""Runs a round of compaction and reports it to the broker: every new segment, and the end."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from ruslo.storage.disk import Disk, DiskError
 def run_round(
     disk: Disk,
     task: CleanTask,
-    tell: Callable[[Report], None],
+    send: Callable[[Report], None],
     on_progress: Callable[[], None] = lambda: None,
 ) -> None:
-    """``on_progress`` is called often, and may end the round by ``Starving``."""
+    """``on_progress`` is called often and may end the round with ``Starving``."""
     try:
-        report = Report(done=clean(disk, task, lambda segment: tell(Report(segment=segment)), on_progress))
+        report = Report(done=clean(disk, task, lambda segment: send(Report(segment=segment)), on_progress))
     except DiskError as error:
-        report = _give_up(disk, task, _failure_of(error))
+        report = _clean_up(disk, task, _failure_of(error))
     except CorruptLogError as error:
-        report = _give_up(disk, task, Failure(str(error)))
+        report = _clean_up(disk, task, Failure(str(error)))
     except Starving:
-        report = _give_up(disk, task, None)
-    tell(report)
+        report = _clean_up(disk, task, None)
+    send(report)
 
 
-def _give_up(disk: Disk, task: CleanTask, failure: Failure | None) -> Report:
+def _clean_up(disk: Disk, task: CleanTask, failure: Failure | None) -> Report:
     try:
         remove_unfinished(disk, task.path)
     except DiskError as error:

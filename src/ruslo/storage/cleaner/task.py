@@ -1,4 +1,4 @@
-"""What a cleaner is told about a round, and what it reports; both travel as lines of JSON."""
+"""The task of a cleaner, and its reports; both are sent as lines of JSON."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ class CleanTask:
     directory: str
     """The log directory."""
     path: str
-    """The partition's directory."""
+    """The partition directory."""
     segments: list[SourceSegment]
-    """From the log's first segment to the one that holds the last offset of the round."""
+    """From the first segment of the log to the one with the last offset of the round."""
     txn_index_segments: list[int]
-    """Base offsets of all segments of the log that have a transaction index, also of later ones."""
+    """Base offsets of all segments of the log that have a transaction index, later ones included."""
     first_dirty_offset: int
-    """Below it every key is there once; what follows has not been compacted yet."""
+    """Below this offset the log is compacted: every key has one record."""
     end_offset: int
-    """Where the round ends: nothing at or past it is touched."""
+    """Records at or past this offset are not compacted."""
     now_ms: int
     producers: dict[int, tuple[int, int]]
-    """Producers that are still active: their last data offset (-1: only markers), and their epoch."""
+    """Active producers: last data offset (-1: only markers), and epoch."""
     segment_bytes: int
     segment_index_bytes: int
     index_interval_bytes: int
     delete_retention_ms: int
     memory_bytes: int = 128 << 20
-    """For the keys of a round (``log.cleaner.dedupe.buffer.size``)."""
+    """Memory for the keys of a round (``log.cleaner.dedupe.buffer.size``)."""
     io_buffer_bytes: int = 512 << 10
     io_bytes_per_second: float | None = None
-    """Reads and writes together; None: as fast as it goes."""
+    """Limit of reads and writes together; None: unlimited."""
 
 
 @dataclass(frozen=True, slots=True)
 class CleanedSegment:
-    """A new segment is complete and synced, under names that end in ``.cleaned``."""
+    """A new segment, complete and synced, with file names that end in ``.cleaned``."""
 
     base_offset: int
     size: int
     has_txn_index: bool
     replaces: list[int]
-    """Base offsets of the segments it stands for."""
+    """Base offsets of the segments that it replaces."""
 
 
 @dataclass(slots=True)
@@ -61,24 +61,24 @@ class CleanStats:
     records_before: int = 0
     records_after: int = 0
     keys_passes: int = 0
-    """How often the keys were gone through because they did not fit into memory at once."""
+    """Number of passes over the keys; more than one if they did not fit into memory."""
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One line from the cleaner: a segment, or the end of the round, well or badly."""
+    """One line of the cleaner: a segment, or the end of the round with its result."""
 
     segment: CleanedSegment | None = None
     done: CleanStats | None = None
     failure: Failure | None = None
     starving: bool = False
-    """It gave up because others leave it no processor time: only a new process can have a higher priority."""
+    """Whether the round ended because the cleaner gets no CPU time (see ``cpu_priority``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     message: str
     disk_errno: int | None = None
-    """Set if the file system failed; else the log itself cannot be compacted."""
+    """Set if the file system failed; None if the log itself cannot be compacted."""
     path: str = field(default="")

@@ -1,11 +1,11 @@
-"""``log.cleaner.io.max.bytes.per.second``: the cleaner sleeps when it has read and written too much."""
+"""``log.cleaner.io.max.bytes.per.second``: limits reads and writes of the cleaner."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-_SHORTEST_S = 0.01
+_MIN_SLEEP_S = 0.01
 
 
 class Throttle:
@@ -16,12 +16,12 @@ class Throttle:
         self._since_s = time.monotonic()
 
     def spend(self, size: int) -> None:
-        """Note what was read or written, and wait if it was too much."""
+        """Count bytes that were read or written, and sleep if they exceed the limit."""
         self._on_progress()
         if self._rate is None:
             return
         now_s = time.monotonic()
         self._debt_s = max(self._debt_s - (now_s - self._since_s), 0.0) + size / self._rate
         self._since_s = now_s
-        if self._debt_s >= _SHORTEST_S:
+        if self._debt_s >= _MIN_SLEEP_S:
             time.sleep(self._debt_s)

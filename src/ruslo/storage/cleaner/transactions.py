@@ -1,8 +1,9 @@
-"""Which transactional batches and markers a round may drop (KIP-98, KIP-534).
+"""Decides which transactional batches and markers a round may remove (KIP-98, KIP-534).
 
-Aborted data goes at once. A marker must outlive the last batch of its transaction, because consumers end the
-transaction at it; then it stays for ``delete.retention.ms`` like a tombstone. The entry of an aborted
-transaction moves to the new transaction index as long as any of its batches, be it an empty one, is left.
+* Aborted data is removed at once.
+* A marker is retained as long as any batch of its transaction, because consumers need it to end the
+  transaction; then for another ``delete.retention.ms``, like a tombstone.
+* The index entry of an aborted transaction is copied while any of its batches, even an empty one, is left.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from ruslo.storage.txn_index import AbortedTransaction
 
 
 class TransactionWalk:
-    """Follows the transactions through the batches of a round, in order."""
+    """Tracks the transactions through the batches of a round, in order."""
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
         self._by_marker = {each.last_offset: each for each in aborted}
-        self._coming = [(each.first_offset, each) for each in aborted]
-        heapq.heapify(self._coming)
+        self._upcoming = [(each.first_offset, each) for each in aborted]
+        heapq.heapify(self._upcoming)
         self._aborting: dict[int, AbortedTransaction] = {}
         self._with_batches: set[int] = set()
-        """Producers of whose present transaction some batch was met."""
+        """Producers whose current transaction has a batch so far."""
 
     def may_drop_data(self, header: HeaderFields) -> bool:
         """Whether a transactional data batch belongs to an aborted transaction."""
@@ -35,9 +36,9 @@ class TransactionWalk:
     def may_drop_marker(
         self, header: HeaderFields, kind: int | None
     ) -> tuple[bool, AbortedTransaction | None]:
-        """Whether nothing depends on a marker any more, and the index entry to keep if something does.
+        """Whether nothing depends on a marker any more; otherwise with the index entry to keep.
 
-        ``kind``: of its control record; None if it has been emptied before.
+        ``kind`` is the type of its control record; None if an earlier round removed the record.
         """
         self._advance(last_offset_of(header))
         if kind is None:
@@ -54,10 +55,10 @@ class TransactionWalk:
         return False, None
 
     def ended_at(self, marker_offset: int) -> AbortedTransaction | None:
-        """The index entry of a marker behind the end of the round, where everything stays as it is."""
+        """The index entry of a marker past the end of the round, where all batches are retained."""
         return self._by_marker.get(marker_offset)
 
     def _advance(self, offset: int) -> None:
-        while self._coming and self._coming[0][0] <= offset:
-            aborted = heapq.heappop(self._coming)[1]
+        while self._upcoming and self._upcoming[0][0] <= offset:
+            aborted = heapq.heappop(self._upcoming)[1]
             self._aborting[aborted.producer_id] = aborted

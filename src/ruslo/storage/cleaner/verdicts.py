@@ -1,13 +1,13 @@
-"""Which records stay: the last of each key, found by going through the log backwards.
+"""Decides which records are retained: the last one of each key, found by reading the log backwards.
 
-Seen from the end, the first record with a key is the one that stays, and every other record with that key
-goes. So it is enough to remember which keys came by. They are remembered as they are, not as hashes: two keys
-cannot be taken for each other (docs/adr/0007).
+Read from the end, the first record with a key is retained, and all others with that key are discarded. So it
+is enough to remember the keys that were seen. Keys are stored as they are, not as hashes, so two keys are
+never confused (docs/adr/0007).
 
-When the keys of the dirty part do not fit into memory, the walk goes on to the beginning of the log without
-learning new ones, and a further walk begins where the learning stopped. The verdicts of all walks add up, so
-that the log is still rewritten only once. A verdict is a byte for each record; windows in which everything
-stays need none, others are kept compressed.
+If the keys of the dirty records do not fit into memory, a pass continues to the start of the log without
+adding keys, and the next pass starts where the last one stopped adding them. The verdicts of all passes are
+combined, so the log is rewritten only once. A verdict is one byte per record; windows that are retained as a
+whole have none, others are kept compressed.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ from ruslo.storage.cleaner.task import CleanTask
 from ruslo.storage.cleaner.windows import Source
 from ruslo.storage.txn_index import AbortedTransaction
 
-GOES, STAYS, NEW_TOMBSTONE = 0, 1, 2
-"""NEW_TOMBSTONE stays, and its batch has no delete horizon yet."""
+DISCARD, RETAIN, NEW_TOMBSTONE = 0, 1, 2
+"""NEW_TOMBSTONE is retained, and its batch has no delete horizon yet."""
 
 _KEY_OVERHEAD = sys.getsizeof(b"") + 8
-"""Bytes that a remembered key takes beside its own and its place in the set, on average."""
+"""Average memory of a key besides its own bytes and its slot in the set."""
 _SLOT_BYTES = 16
 
-_STAY = bytes([STAYS])
-_FAST = 1
-_OPPOSITE = bytes([STAYS, GOES]) + bytes(254)
+_RETAIN = bytes([RETAIN])
+_ZLIB_LEVEL = 1
+_INVERT = bytes([RETAIN, DISCARD]) + bytes(254)
 
 
 class AbortedRanges:
-    """The transactions that were aborted, by producer, to ask whether a batch belongs to one."""
+    """The aborted transactions by producer."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         ranges: dict[int, list[tuple[int, int]]] = {}
@@ -64,7 +64,8 @@ class AbortedRanges:
             ranges.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
         self._ranges = {producer_id: sorted(found) for producer_id, found in ranges.items()}
 
-    def hold(self, header: HeaderFields) -> bool:
+    def contain(self, header: HeaderFields) -> bool:
+        """Whether a batch belongs to an aborted transaction."""
         found = self._ranges.get(header[PRODUCER_ID])
         if found is None or not header[ATTRIBUTES] & TRANSACTIONAL:
             return False
@@ -82,41 +83,41 @@ class Verdicts:
         for at, (source, _) in enumerate(self._windows):
             self._first_window.setdefault(source.segment.base_offset, at)
         self._seen: set[bytes | None] = set()
-        """The keys that came by; None is always among them, so that records without key go."""
-        self._places: list[int] = []
-        """0, 1, 2, … as far as the largest batch so far, so that numbers are not made for each."""
+        """Keys seen so far. None is always one of them, so records without a key are discarded."""
+        self._indexes: list[int] = []
+        """0, 1, 2, … up to the size of the largest batch so far; reused for every batch."""
         self._key_bytes = 0
-        self._learning = True
+        self._adding = True
         self.passes = 0
 
     def find(self) -> None:
-        """Go through the keys, as often as memory makes it necessary."""
+        """Read all keys, in as many passes as the memory requires."""
         limit: int | None = None
         while True:
             self.passes += 1
             self._seen = {None}
             self._key_bytes = 0
-            self._learning = True
-            stopped_at = self._walk(limit)
+            self._adding = True
+            stopped_at = self._pass(limit)
             self._seen = set()
             if stopped_at is None or stopped_at <= self._task.first_dirty_offset:
                 return
             limit = stopped_at
 
     def of_window(self, source: Source, number: int) -> bytes | None:
-        """A byte for each record of a source's window; None if all stay."""
+        """One byte per record of a window; None if all records are retained."""
         packed = self._packed[self._first_window[source.segment.base_offset] + number]
         return None if packed is None else zlib.decompress(packed)
 
-    def touch(self, source: Source) -> bool:
-        """Whether anything in a segment goes or changes by these verdicts."""
+    def change(self, source: Source) -> bool:
+        """Whether these verdicts change anything in a segment."""
         first = self._first_window.get(source.segment.base_offset)
         return first is not None and any(
             each is not None for each in self._packed[first : first + len(source.windows)]
         )
 
-    def _walk(self, limit: int | None) -> int | None:
-        """One walk over the batches below offset ``limit``; the offset where learning stopped, if it did."""
+    def _pass(self, limit: int | None) -> int | None:
+        """Pass over the batches below ``limit``; returns the offset where it stopped adding keys, if any."""
         stopped_at: int | None = None
         for at in range(len(self._windows) - 1, -1, -1):
             source, window = self._windows[at]
@@ -132,23 +133,23 @@ class Verdicts:
                 known = None if earlier is None else earlier[start:end]
                 end = start
                 if limit is not None and header[BASE_OFFSET] >= limit:
-                    found.append(_STAY * header[RECORD_COUNT] if known is None else known)
+                    found.append(_RETAIN * header[RECORD_COUNT] if known is None else known)
                     continue
-                was_learning = self._learning
-                found.append(self._judge(source, header, data, position, known))
-                if was_learning and not self._learning:
+                was_adding = self._adding
+                found.append(self._check(source, header, data, position, known))
+                if was_adding and not self._adding:
                     stopped_at = header[BASE_OFFSET]
             found.reverse()
             verdicts = b"".join(found)
-            if verdicts.count(STAYS) == len(verdicts):
+            if verdicts.count(RETAIN) == len(verdicts):
                 self._packed[at] = None
             elif verdicts != earlier:
-                self._packed[at] = zlib.compress(verdicts, _FAST)
+                self._packed[at] = zlib.compress(verdicts, _ZLIB_LEVEL)
             if window.position == 0:
                 source.close()
         return stopped_at
 
-    def _judge(
+    def _check(
         self, source: Source, header: HeaderFields, data: bytes, position: int, known: bytes | None
     ) -> bytes:
         count, attributes = header[RECORD_COUNT], header[ATTRIBUTES]
@@ -159,8 +160,8 @@ class Verdicts:
             )
         last_offset = last_offset_of(header)
         if not count or last_offset >= self._task.end_offset or attributes & CONTROL:
-            return _STAY * count
-        if attributes & TRANSACTIONAL and self._aborted.hold(header):
+            return _RETAIN * count
+        if attributes & TRANSACTIONAL and self._aborted.contain(header):
             return bytes(count)
         begin = position + HEADER_SIZE
         try:
@@ -172,53 +173,53 @@ class Verdicts:
             raise CorruptLogError(
                 f"{source.path}: the batch at offset {header[BASE_OFFSET]}: {error}"
             ) from error
-        if self._learning and last_offset >= self._task.first_dirty_offset:
-            verdicts = self._learn(keys, known)
+        if self._adding and last_offset >= self._task.first_dirty_offset:
+            verdicts = self._add_keys(keys, known)
         elif self._seen.isdisjoint(keys):
-            verdicts = known or _STAY * count
+            verdicts = known or _RETAIN * count
         else:
-            verdicts = _both(bytes(list(map(self._seen.__contains__, keys))).translate(_OPPOSITE), known)
-        return self._judge_tombstones(header, tombstones, verdicts) if tombstones else verdicts
+            verdicts = _combine(bytes(list(map(self._seen.__contains__, keys))).translate(_INVERT), known)
+        return self._check_tombstones(header, tombstones, verdicts) if tombstones else verdicts
 
-    def _learn(self, keys: list[bytes | None], known: bytes | None) -> bytes:
-        """Verdicts on records of the dirty part, whose keys are remembered from here on."""
-        # Two sets are compared without a call for each key, which is most of what a key costs.
+    def _add_keys(self, keys: list[bytes | None], known: bytes | None) -> bytes:
+        """Verdicts on dirty records, whose keys are added to those seen."""
+        # Set operations avoid a call per key, which would be most of the cost.
         seen = self._seen
         if seen.issuperset(keys):
             return bytes(len(keys))
-        places = self._places
-        places.extend(range(len(places), len(keys)))
-        last_places = dict(zip(keys, places, strict=False))
-        new = set(last_places) - seen
+        indexes = self._indexes
+        indexes.extend(range(len(indexes), len(keys)))
+        last_indexes = dict(zip(keys, indexes, strict=False))
+        new = set(last_indexes) - seen
         seen |= new
         self._key_bytes += len(new) * _KEY_OVERHEAD + len(b"".join(filter(None, new)))
-        self._learning = self._memory_in_sight() < self._task.memory_bytes
+        self._adding = self._expected_memory() < self._task.memory_bytes
         verdicts = bytearray(len(keys))
-        for place in map(last_places.__getitem__, new):
-            verdicts[place] = STAYS
-        return _both(bytes(verdicts), known)
+        for index in map(last_indexes.__getitem__, new):
+            verdicts[index] = RETAIN
+        return _combine(bytes(verdicts), known)
 
-    def _memory_in_sight(self) -> int:
-        """What the keys take, and will take while the set grows if it is about to."""
+    def _expected_memory(self) -> int:
+        """The memory of the keys, including that of the resize that the set is about to need."""
         table = sys.getsizeof(self._seen)
         is_filling = 2 * len(self._seen) > table // _SLOT_BYTES
         return self._key_bytes + (3 * table if is_filling else table)
 
-    def _judge_tombstones(self, header: HeaderFields, tombstones: list[int], verdicts: bytes) -> bytes:
+    def _check_tombstones(self, header: HeaderFields, tombstones: list[int], verdicts: bytes) -> bytes:
         has_horizon = header[ATTRIBUTES] & DELETE_HORIZON
         if not has_horizon:
             verdict = NEW_TOMBSTONE
         elif header[BASE_TIMESTAMP] <= self._task.now_ms:
-            verdict = GOES
+            verdict = DISCARD
         else:
             return verdicts
         changed = bytearray(verdicts)
-        for place in tombstones:
-            if changed[place]:
-                changed[place] = verdict
+        for index in tombstones:
+            if changed[index]:
+                changed[index] = verdict
         return bytes(changed)
 
 
-def _both(verdicts: bytes, earlier: bytes | None) -> bytes:
-    """What a walk finds, and what earlier walks have found: what one of them drops goes."""
+def _combine(verdicts: bytes, earlier: bytes | None) -> bytes:
+    """Combine the verdicts of passes: a record that one of them discards is discarded."""
     return verdicts if earlier is None else bytes(map(min, earlier, verdicts))

@@ -1,7 +1,6 @@
-"""The segments of a round, cut into windows of whole batches that fit into a buffer.
+"""The segments of a round, divided into windows of whole batches that fit into a buffer.
 
-The keys are gone through backwards, from the newest record to the oldest, and the segments are rewritten
-forwards; windows can be read in either order.
+Keys are read backwards and segments are rewritten forwards; windows can be read in either order.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from ruslo.storage.cleaner.throttle import Throttle
 from ruslo.storage.disk import Disk, DiskFile
 from ruslo.storage.segment import LOG_SUFFIX, segment_stem
 
-_SMALLEST_BYTES = 1 << 20
+_MIN_WINDOW_BYTES = 1 << 20
 
 
 class Window(NamedTuple):
@@ -44,11 +43,11 @@ class Source:
         self._throttle = throttle
         self._file: DiskFile | None = None
         self.is_plain = True
-        """Nothing but data records outside transactions."""
+        """Whether the segment has only data batches outside transactions."""
         self.records = 0
-        self.windows = list(self._cut(max(window_bytes, _SMALLEST_BYTES)))
+        self.windows = list(self._divide(max(window_bytes, _MIN_WINDOW_BYTES)))
 
-    def _cut(self, window_bytes: int) -> Iterator[Window]:
+    def _divide(self, window_bytes: int) -> Iterator[Window]:
         start = end = 0
         for position, header in scan_headers(self._open(), 0, self.segment.size):
             size = size_of(header)
@@ -60,7 +59,7 @@ class Source:
             if header[ATTRIBUTES] & (CONTROL | TRANSACTIONAL) or not header[RECORD_COUNT]:
                 self.is_plain = False
         if end != self.segment.size:
-            raise CorruptLogError(f"{self.path}: no whole batch at position {end} of {self.segment.size}")
+            raise CorruptLogError(f"{self.path} has no whole batch at position {end} of {self.segment.size}")
         if end > start:
             yield Window(start, end - start)
 
@@ -70,7 +69,7 @@ class Source:
         return self._file
 
     def close(self) -> None:
-        """Let go of the descriptor until the next read: a log may have thousands of segments."""
+        """Close the file until the next read: a log may have thousands of segments."""
         self._file = None
 
     def read(self, window: Window) -> tuple[bytes, list[tuple[int, HeaderFields]]]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ruslo.model.buffers import ReadBuffer
 from ruslo.storage.disk import DiskError, FileStatus
-from ruslo.testing.power_loss import what_is_left
+from ruslo.testing.power_loss import lose_unsynced
 from ruslo.testing.simulation.clock import SimClock
 
 
@@ -54,7 +54,7 @@ class MemoryFile:
         if self._cut_away and random.random() < 0.5:
             self.data[self.synced_size :] = self._cut_away
         else:
-            self.data[:] = what_is_left(self.data, self.synced_size, random)
+            self.data[:] = lose_unsynced(self.data, self.synced_size, random)
         self.sync()
 
     def lock(self) -> str | None:

@@ -18,7 +18,7 @@ from ruslo.model.ids import uuid_from_text, uuid_to_text
 from ruslo.protocol.messages.feature_level_record import FeatureLevelRecord
 from ruslo.protocol.messages.voters_record import VotersRecord
 from ruslo.storage.dir_lock import DirLock
-from ruslo.storage.disk import LocalDisk
+from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.meta_properties import MetaProperties, read_meta_properties
 from tests.support.brokers.metadata_log import MetadataNode, running
 

@@ -13,7 +13,7 @@ from ruslo.config.broker import BrokerConfig
 from ruslo.model.clock import SystemClock
 from ruslo.model.errors import StorageError
 from ruslo.model.ids import random_uuid
-from ruslo.storage.disk import LocalDisk
+from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.log_manager import LogManager
 from ruslo.storage.meta_properties import MetaProperties, write_meta_properties
 from tests.support.brokers.metadata_log import broker_config

@@ -12,7 +12,8 @@ from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import METADATA_TOPIC
 from ruslo.storage import log_manager
-from ruslo.storage.disk import DiskError, LocalDisk, LocalFile
+from ruslo.storage.disk import DiskError
+from ruslo.storage.local_disk import LocalDisk, LocalFile
 from tests.support.brokers.live_node import LiveNode, batch_of, live_node
 from tests.support.clients.raw_client import RawClient, connected
 

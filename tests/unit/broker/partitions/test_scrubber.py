@@ -79,7 +79,7 @@ async def test_damage_is_repaired_from_another_replica(tmp_path: Path) -> None:
             node = cluster.nodes[node_id]
             for number, (harm, at) in enumerate(cases, 1):
                 change(log.segments[at], harm)
-                log.forget_tail()
+                log.forget_recent_batches()
                 await node.broker.scrubber.check(log)
                 assert node.broker.scrubber.repaired_segments == number
                 assert not log.damage

@@ -15,7 +15,7 @@ from ruslo.protocol.messages.topic_record import TopicRecord
 from ruslo.records.builder import build_batch
 from ruslo.records.reader import iter_batches
 from ruslo.records.record import Record
-from ruslo.storage.disk import LocalDisk
+from ruslo.storage.local_disk import LocalDisk
 from tests.support.brokers.metadata_log import topic
 
 

@@ -12,7 +12,7 @@ from ruslo.broker.quorum.checkpoint_file import read_checkpoint
 from ruslo.model.errors import CorruptLogError, RusloError
 from ruslo.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from ruslo.protocol.messages.end_transaction_record import EndTransactionRecord
-from ruslo.storage.disk import LocalDisk
+from ruslo.storage.local_disk import LocalDisk
 from tests.support.brokers.metadata_log import MetadataNode, remove_topic, running, topic, until
 
 SMALL = {"metadata.log.max.record.bytes.between.snapshots": "2000"}

@@ -19,7 +19,8 @@ from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import random_uuid
 from ruslo.protocol.messages.kraft_version_record import KRaftVersionRecord
-from ruslo.storage.disk import DiskError, LocalDisk
+from ruslo.storage.disk import DiskError
+from ruslo.storage.local_disk import LocalDisk
 from tests.support.brokers.metadata_log import broker_config, topic
 
 OWN, LEADERS = SnapshotId(1, 1), SnapshotId(2, 1)

@@ -81,4 +81,4 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     path.write_text("hello")
     code, _, said = dump(str(path))
     assert code == 1
-    assert "is no file of a log" in said
+    assert "cannot be dumped" in said

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from ruslo.cli.main import cli
 from ruslo.storage.dir_lock import DirLock
-from ruslo.storage.disk import LocalDisk
+from ruslo.storage.local_disk import LocalDisk
 from tests.unit.storage.workbench import Workbench
 
 

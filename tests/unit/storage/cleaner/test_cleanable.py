@@ -26,7 +26,7 @@ def bench(tmp_path: Path) -> Workbench:
     return bench
 
 
-def test_all_closed_segments_are_dirty_at_first(bench: Workbench) -> None:
+def test_all_sealed_segments_are_dirty_at_first(bench: Workbench) -> None:
     found = find_cleanable(bench.log, None, bench.clock.ms)
     assert found is not None
     assert (found.first_dirty_offset, found.end_offset, found.clean_bytes) == (0, 30, 0)
@@ -55,7 +55,7 @@ def test_nothing_is_left_to_do(bench: Workbench) -> None:
     ("lag_ms", "end"),
     [(0, 30), (HOUR_MS // 2, 30), (HOUR_MS + 1, 20), (2 * HOUR_MS + 1, 10), (9 * HOUR_MS, None)],
 )
-def test_young_segments_wait(bench: Workbench, lag_ms: int, end: int | None) -> None:
+def test_segments_within_the_min_compaction_lag_wait(bench: Workbench, lag_ms: int, end: int | None) -> None:
     bench.log.config = replace(COMPACTED, min_compaction_lag_ms=lag_ms)
     found = find_cleanable(bench.log, None, bench.clock.ms)
     assert (None if found is None else found.end_offset) == end
@@ -72,7 +72,7 @@ def test_old_records_do_not_wait_for_the_ratio(bench: Workbench) -> None:
 
 
 @pytest.mark.parametrize(("checkpoint", "expected"), [(None, 5), (3, 5), (5, 5), (12, 12), (31, 31), (32, 5)])
-def test_a_checkpoint_outside_the_log_is_worth_nothing(
+def test_a_checkpoint_outside_the_log_is_ignored(
     bench: Workbench, checkpoint: int | None, expected: int
 ) -> None:
     bench.log.advance_start_offset(5)

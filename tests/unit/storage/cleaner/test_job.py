@@ -33,7 +33,7 @@ def bench(tmp_path: Path) -> Workbench:
 
 
 def fill(bench: Workbench, batches: int, *, keys: int = 10, codec: int = 0, seed: int = 1) -> list[Kept]:
-    """Random updates and deletes; what was written."""
+    """Write random updates and deletes; returns what was written."""
     chance = random.Random(seed)
     written: list[Kept] = []
     for _ in range(batches):
@@ -80,7 +80,7 @@ def test_readers_find_every_record_after_compaction_and_after_a_restart(bench: W
         assert bench.log.end_offset == len(written)
 
 
-def test_keys_that_do_not_fit_into_memory_are_gone_through_in_several_walks(bench: Workbench) -> None:
+def test_keys_that_do_not_fit_into_memory_take_several_passes(bench: Workbench) -> None:
     written = fill(bench, 200, keys=400)
     roll(bench)
     _, stats = compact(bench, limits=LIMITS._replace(memory_bytes=4000)) or (0, None)
@@ -89,7 +89,7 @@ def test_keys_that_do_not_fit_into_memory_are_gone_through_in_several_walks(benc
     assert kept_records(bench.log) == last_of_each_key(written)
 
 
-def test_a_second_round_compacts_what_came_since_against_what_is_clean(bench: Workbench) -> None:
+def test_a_second_round_compacts_new_records_against_clean_ones(bench: Workbench) -> None:
     written = fill(bench, 40, seed=1)
     roll(bench)
     checkpoint, _ = compact(bench) or (0, None)
@@ -101,7 +101,7 @@ def test_a_second_round_compacts_what_came_since_against_what_is_clean(bench: Wo
     assert kept_records(bench.log) == last_of_each_key(written)
 
 
-def test_a_round_with_nothing_to_drop_leaves_the_files_alone(bench: Workbench) -> None:
+def test_a_round_with_nothing_to_remove_does_not_change_files(bench: Workbench) -> None:
     for number in range(60):
         bench.append(keyed([(b"key-%d" % number, bytes(100))]))
     roll(bench)
@@ -114,7 +114,7 @@ def test_a_round_with_nothing_to_drop_leaves_the_files_alone(bench: Workbench) -
     assert all(Path(bench.path, name).stat().st_ino == inodes[name] for name in untouched)
 
 
-def test_small_neighbours_become_one_segment(bench: Workbench) -> None:
+def test_small_adjacent_segments_become_one(bench: Workbench) -> None:
     fill(bench, 120, keys=3)
     roll(bench)
     before = len(bench.log.segments)
@@ -127,7 +127,7 @@ def test_small_neighbours_become_one_segment(bench: Workbench) -> None:
     assert not any(name.endswith((".cleaned", ".swap")) for name in bench.names())
 
 
-def test_records_without_a_key_go(bench: Workbench) -> None:
+def test_records_without_a_key_are_removed(bench: Workbench) -> None:
     bench.append(keyed([(None, b"lost"), (b"a", b"1"), (None, None)]))
     bench.append(keyed([(None, b"lost too")]))
     bench.append(keyed([(b"b", b"2")]))
@@ -143,7 +143,7 @@ def test_an_empty_key_is_a_key(bench: Workbench) -> None:
     assert kept_records(bench.log) == [(1, b"", b"2")]
 
 
-def test_tombstones_get_a_horizon_first_and_go_when_it_has_passed(bench: Workbench) -> None:
+def test_tombstones_get_a_delete_horizon_and_are_removed_after_it(bench: Workbench) -> None:
     bench.append(keyed([(b"a", b"1"), (b"b", b"2")], timestamp=NOW - 5000))
     bench.append(keyed([(b"a", None), (b"c", b"3")], timestamp=NOW - 1000))
     roll(bench)
@@ -178,7 +178,7 @@ def test_the_last_batch_of_an_active_producer_stays_as_a_bare_header(bench: Work
     assert bench.log.producers.entries[7].next_sequence == 3
 
 
-def test_the_last_batch_of_a_round_stays_though_empty(bench: Workbench) -> None:
+def test_the_last_batch_of_a_round_stays_even_if_empty(bench: Workbench) -> None:
     bench.append(keyed([(b"a", b"1")]))
     bench.append(keyed([(None, b"goes")]))
     roll(bench)
@@ -199,7 +199,7 @@ def markers(bench: Workbench) -> list[tuple[int, str]]:
     ]
 
 
-def test_aborted_records_go_and_do_not_supersede_committed_ones(bench: Workbench) -> None:
+def test_aborted_records_are_removed_and_do_not_supersede_committed_ones(bench: Workbench) -> None:
     transaction(bench, [(b"a", b"committed"), (b"b", b"committed")], 0, commit=True)
     transaction(bench, [(b"a", b"aborted")], 1, commit=False)
     bench.append(keyed([(b"c", b"plain")]))
@@ -216,7 +216,7 @@ def test_markers_outlive_their_transactions_by_the_delete_retention(bench: Workb
     bench.append(keyed([(b"z", b"end")]))
     roll(bench)
     checkpoint, _ = compact(bench) or (0, None)
-    # Each still had a batch when the round came by.
+    # Each still had a batch in this round.
     assert markers(bench) == [(1, "ABORT"), (3, "COMMIT"), (5, "COMMIT")]
     bench.append(keyed([(b"z", b"2")]))
     roll(bench)
@@ -236,8 +236,8 @@ def test_markers_outlive_their_transactions_by_the_delete_retention(bench: Workb
     assert bench.log.producers.entries[9].epoch == 3
 
 
-def test_the_index_of_aborted_transactions_follows_their_batches(bench: Workbench) -> None:
-    """An emptied batch of an aborted transaction stays while it is the producer's last; so does its entry."""
+def test_the_transaction_index_follows_the_batches(bench: Workbench) -> None:
+    """An empty batch of an aborted transaction, and its index entry, stay while it is the producer's last."""
     bench.append(keyed([(b"a", b"x")], producer_id=9, producer_epoch=0, sequence=0, attributes=TRANSACTIONAL))
     bench.end_transaction(9, 0, commit=False, version=1)
     bench.append(keyed([(b"z", b"end")]))
@@ -273,8 +273,8 @@ def test_nothing_at_or_past_the_last_stable_offset_is_touched(bench: Workbench) 
     assert [record[1] for record in kept_records(bench.log)] == [b"a", b"filler"]
 
 
-def test_transactions_aborted_behind_the_end_of_a_round_stay_known(bench: Workbench) -> None:
-    """The segment in which the round ends is written anew as a whole, and its transaction index with it."""
+def test_transactions_aborted_past_the_end_of_a_round_stay_in_the_index(bench: Workbench) -> None:
+    """The segment in which the round ends is rewritten as a whole, with its transaction index."""
     for _ in range(20):
         bench.append(keyed([(b"filler", bytes(90))]))
     roll(bench)
@@ -294,8 +294,8 @@ def test_transactions_aborted_behind_the_end_of_a_round_stay_known(bench: Workbe
     assert [record[2] for record in kept_records(bench.log)] == [bytes(90), b"1", b"open"]
 
 
-def test_a_batch_across_the_end_of_a_round_is_left_alone(bench: Workbench) -> None:
-    """After a roll the recovery point lies before the last record of the closed segment, amid its batch."""
+def test_a_batch_across_the_end_of_a_round_is_not_changed(bench: Workbench) -> None:
+    """After a roll the recovery point is inside the last batch of the sealed segment."""
     for _ in range(20):
         bench.append(keyed([(b"filler", bytes(90))]))
     roll(bench)
@@ -329,12 +329,12 @@ def test_damage_stops_the_round_and_leaves_everything_as_it_was(bench: Workbench
     assert len(written) == bench.log.end_offset
 
 
-def test_a_throttled_round_takes_its_time(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_throttled_round_is_slower(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr("ruslo.storage.cleaner.throttle.time.sleep", slept.append)
     fill(bench, 30)
     roll(bench)
     size = bench.log.size_bytes
     compact(bench, limits=CleanerLimits(1 << 20, 1 << 16, float(size)))
-    # Every byte is read twice, and some are written: at this rate more than a second's worth.
+    # Every byte is read twice, and some are written: at this rate it takes more than a second.
     assert sum(slept) > 1.0

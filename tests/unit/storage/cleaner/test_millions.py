@@ -1,4 +1,4 @@
-"""Many updates and deletes of many keys, written and compacted in turns, equal to a plain dict.
+"""Many updates and deletes of many keys, written and compacted alternately, equal a plain dict.
 
 RUSLO_COMPACTION_UPDATES sets how many; 3000000 takes minutes.
 """
@@ -52,7 +52,7 @@ def test_updates_and_deletes_equal_a_dict(tmp_path: Path) -> None:
     roll(bench)
     compact(bench, checkpoint)
     kept = kept_records(bench.log)
-    # Once tombstones have gone everything is there exactly once.
+    # After tombstones were removed every key has exactly one record.
     assert {key: value for _, key, value in kept if value is not None} == expected
     assert len(kept) == len({key for _, key, _ in kept})
     assert not [key for _, key, value in kept if value is None]

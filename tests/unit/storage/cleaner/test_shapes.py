@@ -1,4 +1,4 @@
-"""Records of every shape beside each other: long runs of one shape, and what interrupts them.
+"""Records of different layouts: long runs of one layout, and records that interrupt them.
 
 What is read in bulk and what is read record by record must come to the same.
 """
@@ -28,7 +28,7 @@ Shape: TypeAlias = tuple[int, bytes | None, bytes | None, tuple[Header, ...]]
 
 
 def shapes(chance: random.Random) -> Iterator[Shape]:
-    """Time, key, value and headers of one record after the other, without end."""
+    """An endless sequence of timestamps, keys, values and headers."""
     moment = 0
     while True:
         size = chance.choice([0, 3, 60, 100, 1000])
