@@ -1,4 +1,4 @@
-"""The files in deploy: what they name exists, and what they start runs."""
+"""The files in deploy: the commands and properties in them exist, and the nodes start."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def with_path(folder: Path, **environment: str) -> dict[str, str]:
 # -- containers ----------------------------------------------------------------------------------------------
 
 
-def test_the_image_is_made_of_files_that_exist_and_runs_as_nobody_special() -> None:
+def test_the_image_copies_existing_files_and_runs_without_privileges() -> None:
     for sources in re.findall(r"^COPY (?!--from)(?:--\S+ )*(.+) \S+$", DOCKERFILE, re.MULTILINE):
         for source in sources.split():
             assert (ROOT / source).exists(), source
@@ -61,7 +61,7 @@ def test_the_image_is_made_of_files_that_exist_and_runs_as_nobody_special() -> N
     assert pinned is not None, "the image takes uv in the version of the lock file"
 
 
-def test_the_image_is_made_of_what_the_ignore_file_lets_through() -> None:
+def test_the_ignore_file_includes_the_files_of_the_image() -> None:
     rules = (ROOT / ".dockerignore").read_text().splitlines()
     assert rules[1] == "*", "a working copy holds much that is not for an image"
     let_through = {rule[1:] for rule in rules if rule.startswith("!")}
@@ -80,7 +80,7 @@ PROPERTY_FILES = [
 
 
 @pytest.mark.parametrize("name", PROPERTY_FILES)
-def test_property_files_name_what_has_an_effect(name: str) -> None:
+def test_property_files_have_only_properties_with_an_effect(name: str) -> None:
     check_properties((ROOT / name).read_text())
 
 
@@ -93,7 +93,7 @@ def test_the_commands_of_the_start_script_exist() -> None:
         check_usage([real.get(word, word) for word in words])
 
 
-def test_the_start_script_makes_a_node_that_keeps_its_data_and_stops_cleanly(tmp_path: Path) -> None:
+def test_the_start_script_runs_a_node_that_keeps_its_data_and_stops_cleanly(tmp_path: Path) -> None:
     shim(tmp_path / "bin", "ruslo", f'exec {shlex.quote(sys.executable)} -m ruslo.cli "$@"')
     broker, metrics = free_port(), free_port()
     settings = {
@@ -163,7 +163,7 @@ def test_compose_builds_its_image_once() -> None:
     assert len({each["image"] for each in services}) == 1
 
 
-def test_further_services_of_the_compose_file_run_commands_that_exist() -> None:
+def test_other_services_of_the_compose_file_run_existing_commands() -> None:
     compose = yaml.safe_load((DEPLOY / "docker/compose.yaml").read_text())
     for name, service in compose["services"].items():
         if not name.startswith("broker"):
@@ -174,7 +174,7 @@ def test_further_services_of_the_compose_file_run_commands_that_exist() -> None:
 # -- systemd -------------------------------------------------------------------------------------------------
 
 
-def test_the_unit_runs_a_command_that_exists_where_it_may_write() -> None:
+def test_the_unit_runs_an_existing_command_with_a_writable_log_directory() -> None:
     lines = (DEPLOY / "systemd/ruslo.service").read_text().splitlines()
     unit = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
     program, *arguments = unit["ExecStart"].split()
@@ -195,7 +195,7 @@ def manifest(kind: str, name: str = "ruslo") -> dict[str, Any]:
     return next(each for each in MANIFESTS if each["kind"] == kind and each["metadata"]["name"] == name)
 
 
-def test_probes_ports_and_selectors_fit_together() -> None:
+def test_probes_ports_and_selectors_match() -> None:
     spec = manifest("StatefulSet")["spec"]
     (container,) = spec["template"]["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
@@ -242,7 +242,7 @@ def pod_settings(folder: Path, ordinal: int) -> dict[str, str]:
 
 @pytest.mark.parametrize("ordinal", [0, 1, 2, 3, 9, 11, 20])
 def test_each_pod_is_a_node_with_an_id_an_address_and_the_zone_as_rack(tmp_path: Path, ordinal: int) -> None:
-    """Node ids of brokers may begin with the digit of a voter: 12, 21."""
+    """The ID of a broker can start with the digit of a voter: 12, 21."""
     settings = pod_settings(tmp_path / "pod", ordinal)
     config = BrokerConfig.from_properties(settings)
     report = config.report()
@@ -260,7 +260,7 @@ def test_each_pod_is_a_node_with_an_id_an_address_and_the_zone_as_rack(tmp_path:
 
 
 class Pods:
-    """Pods as processes: settings and commands of the manifests, with ports of the loopback as addresses."""
+    """Runs pods as processes: with settings and commands of the manifests, on loopback ports."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -329,7 +329,7 @@ class Pods:
         return json.loads(answer.stdout)
 
 
-def test_pods_beyond_the_voters_come_and_go(tmp_path: Path) -> None:
+def test_brokers_beyond_the_voters_can_be_added_and_removed(tmp_path: Path) -> None:
     pods = Pods(tmp_path)
     try:
         pods.start(0, 1, 2)
@@ -349,7 +349,7 @@ def test_pods_beyond_the_voters_come_and_go(tmp_path: Path) -> None:
 
 
 class Api(BaseHTTPRequestHandler):
-    """As much of the API server as the script asks for: two machines, one without a zone."""
+    """The part of the API server that the script uses: two machines, one without a zone."""
 
     def do_GET(self) -> None:
         labels = {"topology.kubernetes.io/zone": "eu-1a"} if self.path.endswith("/with-zone") else {}
@@ -360,7 +360,7 @@ class Api(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Nobody reads it."""
+        """Do not log requests."""
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ pytest.register_assert_rewrite("tests.support.checks.group_checks")
 
 from tests.support.brokers.kafka import ApacheKafka, run_tool  # noqa: E402
 from tests.support.checks.cli_checks import Cli  # noqa: E402
-from tests.support.checks.group_checks import KEPT, PROTOCOLS, GroupChecks, member, new_group, place  # noqa: E402
+from tests.support.checks.group_checks import KEPT, PROTOCOLS, GroupChecks, committed, member, new_group  # noqa: E402
 from tests.support.clients.librdkafka import receive  # noqa: E402
 from tests.support.groups.group_members import GROUP_NODE_PROPERTIES  # noqa: E402
 from tests.support.tools.programs import require_tool  # noqa: E402
@@ -41,7 +41,7 @@ def table(text: str) -> list[dict[str, str]]:
 
 class TestGroupsWithApacheKafka(GroupChecks):
     @pytest.mark.parametrize("protocol", PROTOCOLS)
-    def test_the_same_as_kafka_s_own_tool(self, cli: Cli, topic: str, protocol: str) -> None:
+    def test_output_matches_kafkas_tool(self, cli: Cli, topic: str, protocol: str) -> None:
         group = new_group()
         with member(cli, group, [topic], protocol) as consumer:
             consumer.commit(message=receive(consumer, 15)[-1], asynchronous=False)
@@ -64,18 +64,18 @@ class TestGroupsWithApacheKafka(GroupChecks):
             assert state["ASSIGNMENT-STRATEGY"] == ours["assignor"]
             assert state["#MEMBERS"] == str(ours["member_count"])
 
-    def test_files_of_kafka_s_own_tool(self, cli: Cli, topic: str, idle_group: str, tmp_path: Path) -> None:
+    def test_offset_files_of_kafkas_tool(self, cli: Cli, topic: str, idle_group: str, tmp_path: Path) -> None:
         reset = ("--reset-offsets", "--group", idle_group)
         exported = groups_tool(cli, *reset, "--topic", topic, "--shift-by", "3", "--export")
         saved = tmp_path / "theirs.csv"
         saved.write_text(exported)
         cli.ok("group", "reset-offsets", idle_group, "--from-file", str(saved), "--execute")
-        assert place(cli, idle_group, topic) == [7, 7]
+        assert committed(cli, idle_group, topic) == [7, 7]
         saved.write_text(
             cli.ok("group", "reset-offsets", idle_group, "--all-topics", "--to-offset", "2", "--export")
         )
         groups_tool(cli, *reset, "--from-file", str(saved), "--execute")
-        assert place(cli, idle_group, topic) == [2, 2]
+        assert committed(cli, idle_group, topic) == [2, 2]
 
     def test_transaction_markers_do_not_count_as_lag_in_seconds(self, cli: Cli) -> None:
         topic, group = cli.new_topic(*KEPT), new_group()

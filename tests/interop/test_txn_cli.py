@@ -48,7 +48,7 @@ class Theirs:
 
 
 def shown(row: dict[str, Any], names: dict[str, str]) -> dict[str, str]:
-    """A row of ours with Kafka's column names and notation for None."""
+    """A row of our output with Kafka's column names and notation for None."""
     return {theirs: "-1" if row[ours] is None else str(row[ours]) for ours, theirs in names.items()}
 
 

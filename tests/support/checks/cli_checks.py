@@ -1,4 +1,4 @@
-"""What the commands must do with any broker: the same tests for Ruslo and for Apache Kafka."""
+"""Checks of the commands with any broker: the same tests for Ruslo and for Apache Kafka."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _topic_numbers = itertools.count()
 
 
 class Cli:
-    """The commands, pointed at one cluster."""
+    """Runs commands against one cluster."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -43,11 +43,11 @@ class Cli:
         return json.loads(self.ok(*arguments, "-o", "json", stdin=stdin))
 
     def lines(self, *arguments: str) -> list[Any]:
-        """Of a command that prints JSON lines."""
+        """The objects of a command that prints JSON lines."""
         return [json.loads(line) for line in self.ok(*arguments, "-o", "json").splitlines()]
 
     def fails(self, *arguments: str, stdin: str | bytes = b"") -> str:
-        """Run what must exit with 1, and return what it says."""
+        """Run a command that must exit with 1; return its stderr."""
         result = self.run(*arguments, stdin=stdin)
         assert result.exit_code == 1, result.output
         return result.stderr
@@ -62,7 +62,7 @@ class Cli:
         return name
 
     def wait_for_setting(self, of: tuple[str, str], name: str, value: str | None, source: str) -> None:
-        """Brokers hear of a change, and put it into force, a moment after the controller has stored it."""
+        """Wait for a config: brokers apply a change a moment after the controller has stored it."""
         deadline = time.monotonic() + 60
         while True:
             (entry,) = self.json("config", "describe", *of, name)
@@ -73,7 +73,7 @@ class Cli:
 
 
 class CliChecks:
-    """A subclass names the broker by a fixture ``bootstrap``."""
+    """A subclass provides the fixture ``bootstrap``."""
 
     @pytest.fixture
     def cli(self, bootstrap: str) -> Cli:
@@ -116,7 +116,7 @@ class CliChecks:
         assert [line.split()[0] for line in table[1:]] == ["0", "1"]
         assert len({len(line) for line in table}) == 1
 
-    def test_creating_twice_fails_unless_told_otherwise(self, cli: Cli) -> None:
+    def test_creating_twice_fails_without_if_not_exists(self, cli: Cli) -> None:
         topic = cli.new_topic()
         assert "--if-not-exists" in cli.fails("topic", "create", topic)
         assert cli.ok("topic", "create", topic, "--if-not-exists") == f"exists {topic}\n"
@@ -132,7 +132,7 @@ class CliChecks:
         assert cli.ok("topic", "create", "never", "--validate-only").startswith("valid never")
         assert "does not exist" in cli.fails("topic", "describe", "never")
 
-    def test_wrong_settings_are_refused(self, cli: Cli) -> None:
+    def test_invalid_topics_are_rejected(self, cli: Cli) -> None:
         assert "INVALID_CONFIG" in cli.fails("topic", "create", "bad", "-c", "retention.ms=soon")
         assert "INVALID_REPLICATION_FACTOR" in cli.fails("topic", "create", "bad", "-r", "3")
         assert "INVALID_TOPIC_EXCEPTION" in cli.fails("topic", "create", "b*d")
@@ -166,7 +166,7 @@ class CliChecks:
 
     # -- configs
 
-    def test_topic_settings(self, cli: Cli) -> None:
+    def test_topic_configs(self, cli: Cli) -> None:
         topic = cli.new_topic()
         assert cli.ok("config", "set", "--topic", topic, "retention.ms=5000") == (
             f"changed topic {topic}: retention.ms = 5000\n"
@@ -183,7 +183,7 @@ class CliChecks:
         assert "UNKNOWN_TOPIC_OR_PARTITION" in cli.fails("config", "set", "--topic", "none", "retention.ms=1")
         assert "Unknown config 'nope'" in cli.fails("config", "describe", "--topic", topic, "nope")
 
-    def test_broker_settings(self, cli: Cli) -> None:
+    def test_broker_configs(self, cli: Cli) -> None:
         of = ("--broker", "1")
         cli.ok("config", "set", "--all-brokers", "log.retention.ms=123456789")
         cli.wait_for_setting(of, "log.retention.ms", "123456789", "dynamic_default_broker")
@@ -196,7 +196,7 @@ class CliChecks:
         cli.wait_for_setting(of, "log.retention.ms", None, "default")
         assert "broker 77 does not exist" in cli.fails("config", "describe", "--broker", "77")
 
-    def test_documentation_of_a_setting(self, cli: Cli) -> None:
+    def test_documentation_of_a_config(self, cli: Cli) -> None:
         topic = cli.new_topic()
         text = cli.ok("config", "describe", "--topic", topic, "segment.bytes", "--doc")
         assert text.startswith("segment.bytes = 1073741824  (default)\n")
@@ -251,7 +251,7 @@ class CliChecks:
 
     # -- produce and consume
 
-    def test_lines_come_back(self, cli: Cli) -> None:
+    def test_lines_round_trip(self, cli: Cli) -> None:
         topic = cli.new_topic()
         said = cli.ok("produce", topic, stdin="one\ntwo\n\nfour")
         assert said == f"4 acknowledged in {topic}: partition 0 offsets 0..3\n"
@@ -278,7 +278,7 @@ class CliChecks:
             f"{topic}/2/2 ~=plain -1,5 from=test\n"
         )
 
-    def test_keys_go_where_other_clients_send_them(self, cli: Cli) -> None:
+    def test_keys_map_to_the_same_partitions_as_in_other_clients(self, cli: Cli) -> None:
         topic = cli.new_topic("-p", "7")
         keys = [f"key-{n}" for n in range(20)]
         cli.ok("produce", topic, "-K", ":", stdin="".join(f"{key}:1\n{key}:2\n" for key in keys))
@@ -295,7 +295,7 @@ class CliChecks:
     @pytest.mark.parametrize("acks", ["0", "1", "all"])
     def test_acks(self, cli: Cli, acks: str) -> None:
         topic = cli.new_topic()
-        # So that the leader of the new partition knows that it leads: nobody is told what it refuses else.
+        # With acks=0 errors are not reported: make sure first that the leader knows that it leads.
         cli.ok("produce", topic, stdin="first\n")
         report = cli.json("produce", topic, "--acks", acks, stdin="x\ny\n")
         assert (report["acked"], report["failed"]) == (2, 0)
@@ -321,13 +321,13 @@ class CliChecks:
             for topic in (source, copy)
         )
         assert sorted(first, key=str) == sorted(second, key=str)
-        by_place = {(r["partition"], r["offset"]): r for r in first}
-        assert by_place[0, 0]["timestamp"] == 1700000000000
-        assert by_place[0, 1]["value_base64"] == "AP8="
-        assert by_place[0, 2]["value"] is None
-        assert by_place[1, 0]["value"] == '{"n":1}'
+        by_offset = {(r["partition"], r["offset"]): r for r in first}
+        assert by_offset[0, 0]["timestamp"] == 1700000000000
+        assert by_offset[0, 1]["value_base64"] == "AP8="
+        assert by_offset[0, 2]["value"] is None
+        assert by_offset[1, 0]["value"] == '{"n":1}'
 
-    def test_a_bad_json_line_is_named(self, cli: Cli) -> None:
+    def test_an_invalid_json_line_is_reported(self, cli: Cli) -> None:
         topic = cli.new_topic()
         said = cli.fails("produce", topic, "--json", stdin='{"value":"good"}\n{"valu":"bad"}\n')
         assert "line 2: unknown field 'valu'" in said
@@ -390,7 +390,7 @@ class CliChecks:
         output, errors = reader.communicate(timeout=60)
         assert (reader.returncode, output, errors) == (130, b"", b"")
 
-    def test_a_reader_that_leaves_is_no_error(self, cli: Cli) -> None:
+    def test_a_closed_pipe_is_not_an_error(self, cli: Cli) -> None:
         topic = cli.new_topic()
         cli.ok("produce", topic, stdin="1\n2\n3\n")
         reader = cli.process("consume", topic, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -402,7 +402,7 @@ class CliChecks:
         reader.stderr.close()
         assert reader.wait(60) == 0
 
-    def test_records_leave_while_the_input_stays_open(self, cli: Cli) -> None:
+    def test_records_are_sent_while_the_input_is_open(self, cli: Cli) -> None:
         topic = cli.new_topic()
         writer = cli.process("produce", topic, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert writer.stdin is not None

@@ -1,4 +1,4 @@
-"""What ``ruslo group`` must do with any broker: the same tests for Ruslo and for Apache Kafka."""
+"""Checks of ``ruslo group`` with any broker: the same tests for Ruslo and for Apache Kafka."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.groups.group_members import CLASSIC_PACE
 PROTOCOLS = ["classic", "consumer"]
 START_MS = 1_700_000_000_000
 KEPT = ("-c", "retention.ms=-1")
-"""For topics whose records are older than what brokers keep by default."""
+"""For topics with records that are older than the default retention."""
 _group_numbers = itertools.count()
 
 
@@ -35,7 +35,7 @@ def new_group() -> str:
 def member(
     cli: Cli, group: str, topics: Sequence[str], protocol: str, settings: Settings | None = None
 ) -> Iterator[Consumer]:
-    """A consumer in a group; it commits only when told to, and leaves in the end."""
+    """A group member without automatic commits, which leaves the group at the end."""
     consumer = Consumer(
         {
             "bootstrap.servers": cli.bootstrap,
@@ -56,7 +56,7 @@ def member(
 
 
 def poll_until(consumers: Sequence[Consumer], done: Callable[[], bool], timeout_s: float = 60) -> None:
-    """Rebalances are carried out inside poll; what is read meanwhile is of no interest."""
+    """Poll until a condition holds: rebalances happen inside poll."""
     deadline = time.monotonic() + timeout_s
     while not done():
         assert time.monotonic() < deadline, [consumer.assignment() for consumer in consumers]
@@ -65,7 +65,7 @@ def poll_until(consumers: Sequence[Consumer], done: Callable[[], bool], timeout_
 
 
 def until(cli: Cli, arguments: Sequence[str], done: Callable[[Any], bool], timeout_s: float = 60) -> Any:
-    """Ask again until the answer is as it must become."""
+    """Repeat a query until its result matches."""
     deadline = time.monotonic() + timeout_s
     while True:
         answer = cli.json(*arguments)
@@ -83,14 +83,14 @@ def timed_records(cli: Cli, topic: str, seconds: Sequence[float], partition: int
     cli.ok("produce", topic, "--json", stdin="".join(f"{line}\n" for line in lines))
 
 
-def place(cli: Cli, group: str, topic: str) -> list[int | None]:
-    """What the group has committed, partition by partition."""
+def committed(cli: Cli, group: str, topic: str) -> list[int | None]:
+    """The committed offsets of the group, by partition."""
     (described,) = cli.json("group", "describe", group)
     return [row["committed_offset"] for row in described["partitions"] if row["topic"] == topic]
 
 
 class GroupChecks:
-    """A subclass names the broker by a fixture ``bootstrap``."""
+    """A subclass provides the fixture ``bootstrap``."""
 
     @pytest.fixture
     def cli(self, bootstrap: str) -> Cli:
@@ -107,7 +107,7 @@ class GroupChecks:
 
     @pytest.fixture
     def idle_group(self, cli: Cli, topic: str) -> str:
-        """Nobody is in it; it has committed offset 4 in both partitions."""
+        """A group without members that has committed offset 4 in both partitions."""
         group = new_group()
         cli.ok("group", "reset-offsets", group, "--topic", topic, "--to-offset", "4", "--execute")
         return group
@@ -115,7 +115,7 @@ class GroupChecks:
     # -- groups with members
 
     @pytest.mark.parametrize("protocol", PROTOCOLS)
-    def test_a_live_group(self, cli: Cli, topic: str, protocol: str) -> None:
+    def test_a_group_with_members(self, cli: Cli, topic: str, protocol: str) -> None:
         group = new_group()
         with member(cli, group, [topic], protocol) as consumer:
             last = receive(consumer, 20)[-1]
@@ -192,7 +192,7 @@ class GroupChecks:
                 [topic, str(partition), "-", "10", "-", "-"] for partition in range(2)
             ]
 
-    def test_a_subscription_by_regular_expression_is_the_coordinator_s(self, cli: Cli, topic: str) -> None:
+    def test_a_regex_subscription_is_resolved_by_the_coordinator(self, cli: Cli, topic: str) -> None:
         group = new_group()
         with member(cli, group, [f"^{topic}$"], "consumer") as consumer:
             poll_until([consumer], lambda: len(consumer.assignment()) == 2)
@@ -205,7 +205,9 @@ class GroupChecks:
             assert f"/{info['subscribed_regex']}/" in cli.ok("group", "members", group)
 
     @pytest.mark.parametrize("protocol", PROTOCOLS)
-    def test_a_live_group_is_not_changed_behind_its_back(self, cli: Cli, topic: str, protocol: str) -> None:
+    def test_offsets_of_a_group_with_members_cannot_be_reset(
+        self, cli: Cli, topic: str, protocol: str
+    ) -> None:
         group = new_group()
         with member(cli, group, [topic], protocol) as consumer:
             consumer.commit(message=receive(consumer, 20)[-1], asynchronous=False)
@@ -223,10 +225,10 @@ class GroupChecks:
                 "group", "delete-offsets", group, "--topic", topic, "-y"
             )
             assert "NON_EMPTY_GROUP" in cli.fails("group", "delete", group, "--yes")
-            assert 10 in place(cli, group, topic)
+            assert 10 in committed(cli, group, topic)
         until(cli, ["group", "describe", group], lambda answer: answer[0]["state"] == "Empty")
         cli.ok(*reset, "--execute")
-        assert place(cli, group, topic) == [0, 0]
+        assert committed(cli, group, topic) == [0, 0]
         with member(cli, group, [topic], protocol) as consumer:
             assert len(receive(consumer, 20)) == 20
 
@@ -235,12 +237,12 @@ class GroupChecks:
         group = new_group()
         with member(cli, group, [topic], protocol, {"group.instance.id": "stuck"}) as consumer:
             poll_until([consumer], lambda: len(consumer.assignment()) == 2)
-        # It has closed, but a static member keeps its place until its session is over.
+        # It has closed, but a static member stays in the group until its session times out.
         assert cli.json("group", "members", group)["member_count"] == 1
 
         async def remove() -> list[object]:
             async with Admin(cli.bootstrap) as admin:
-                stuck, unknown = Leaver(instance_id="stuck"), Leaver(instance_id="nobody")
+                stuck, unknown = Leaver(instance_id="stuck"), Leaver(instance_id="missing")
                 found = await admin.groups.remove_members(group, [stuck, unknown])
                 return [found[stuck], found[unknown] is not None]
 
@@ -295,7 +297,7 @@ class GroupChecks:
         ]
         assert "13 records, up to 3560.0 seconds" in cli.ok("group", "describe", idle_group)
 
-    def test_lag_of_what_was_deleted(self, cli: Cli, topic: str, idle_group: str) -> None:
+    def test_lag_excludes_deleted_records(self, cli: Cli, topic: str, idle_group: str) -> None:
         cli.ok("topic", "delete-records", topic, "-p", "0", "--before", "8", "--yes")
         cli.ok("topic", "delete-records", topic, "-p", "1", "--before", "end", "--yes")
         (described,) = cli.json("group", "describe", idle_group)
@@ -313,13 +315,13 @@ class GroupChecks:
 
     # -- resets
 
-    def test_every_way_to_reset(self, cli: Cli, topic: str, idle_group: str) -> None:
+    def test_all_reset_targets(self, cli: Cli, topic: str, idle_group: str) -> None:
         def reset(*options: str) -> list[int | None]:
             report = cli.json("group", "reset-offsets", idle_group, *options, "--execute")
             assert report["executed"]
-            places = place(cli, idle_group, topic)
-            assert places == [row["new_offset"] for row in report["partitions"]] or "--topic" in options
-            return places
+            offsets = committed(cli, idle_group, topic)
+            assert offsets == [row["new_offset"] for row in report["partitions"]] or "--topic" in options
+            return offsets
 
         assert reset("--all-topics", "--to-earliest") == [0, 0]
         assert reset("--all-topics", "--to-latest") == [10, 10]
@@ -363,14 +365,14 @@ class GroupChecks:
             [topic, "0", "4", "0", "10", "0", "4", "-"],
             [topic, "1", "4", "0", "10", "0", "4", "-"],
         ]
-        assert place(cli, idle_group, topic) == [4, 4]
+        assert committed(cli, idle_group, topic) == [4, 4]
 
-    def test_a_reset_can_begin_a_group(self, cli: Cli, topic: str) -> None:
+    def test_a_reset_can_create_a_group(self, cli: Cli, topic: str) -> None:
         group = new_group()
         plan = cli.json("group", "reset-offsets", group, "--topic", topic, "--to-latest", "--execute")
         assert plan["state"] is None
         assert [row["current_offset"] for row in plan["partitions"]] == [None, None]
-        assert place(cli, group, topic) == [10, 10]
+        assert committed(cli, group, topic) == [10, 10]
         with member(cli, group, [topic], "classic") as consumer:
             poll_until([consumer], lambda: len(consumer.assignment()) == 2)
             timed_records(cli, topic, [100])
@@ -387,7 +389,7 @@ class GroupChecks:
         assert f"{other}-0 has no committed offset to shift" in said
 
     @pytest.mark.parametrize("form", ["text", "json"])
-    def test_offsets_go_to_a_file_and_come_back(
+    def test_offsets_round_trip_through_a_file(
         self, cli: Cli, topic: str, idle_group: str, form: str, tmp_path: Path
     ) -> None:
         reset = ("group", "reset-offsets", idle_group)
@@ -398,12 +400,12 @@ class GroupChecks:
         saved = tmp_path / "offsets"
         saved.write_text(exported)
         cli.ok(*reset, "--all-topics", "--to-earliest", "--execute")
-        assert place(cli, idle_group, topic) == [0, 0]
+        assert committed(cli, idle_group, topic) == [0, 0]
         cli.ok(*reset, "--from-file", str(saved), "--execute")
-        assert place(cli, idle_group, topic) == [4, 6]
+        assert committed(cli, idle_group, topic) == [4, 6]
 
-    def test_offsets_of_a_topic_that_is_gone(self, cli: Cli, topic: str) -> None:
-        # Brokers may forget offsets together with their topic, at once or a little later; either is fine.
+    def test_offsets_of_a_deleted_topic(self, cli: Cli, topic: str) -> None:
+        # Brokers may delete the offsets of a deleted topic at once, later, or never.
         group, doomed = new_group(), cli.new_topic()
         scope = ("--topic", topic, "--topic", doomed)
         cli.ok("group", "reset-offsets", group, *scope, "--to-latest", "--execute")
@@ -415,7 +417,7 @@ class GroupChecks:
                 assert (row["end_offset"], row["lag"], row["lag_seconds"]) == (None, None, None)
         assert cli.json("group", "list", "--lag")
         cli.ok("group", "reset-offsets", group, "--all-topics", "--to-earliest", "--execute")
-        assert place(cli, group, topic) == [0, 0]
+        assert committed(cli, group, topic) == [0, 0]
 
     # -- deleting
 
@@ -424,7 +426,7 @@ class GroupChecks:
         assert cli.ok(*delete, "--topic", f"{topic}:1", "--yes") == (
             f"deleted offsets of {idle_group}: {topic}:1\n"
         )
-        assert place(cli, idle_group, topic) == [4]
+        assert committed(cli, idle_group, topic) == [4]
         assert "has no committed offset for" in cli.fails(*delete, "--topic", f"{topic}:1", "--yes")
         (row,) = cli.json(*delete, "--all-topics", "--yes")
         assert row == {"topic": topic, "partition": 0, "status": "deleted", "error": None}
@@ -441,7 +443,7 @@ class GroupChecks:
 
     # -- settings
 
-    def test_settings_of_a_group(self, cli: Cli) -> None:
+    def test_configs_of_a_group(self, cli: Cli) -> None:
         group, key = new_group(), "consumer.session.timeout.ms"
         cli.ok("config", "set", "--group", group, f"{key}=50000")
         until(

@@ -45,7 +45,7 @@ def until_state(cli: Cli, transactional_id: str, state: str) -> Any:
 
 
 def find_hanging(cli: Cli, *arguments: str) -> list[Any]:
-    """Also that the exit code says what the list says."""
+    """The hanging transactions; the exit code must match."""
     result = cli.run("txn", "find-hanging", *arguments, "-o", "json")
     found: list[Any] = json.loads(result.stdout)
     assert result.exit_code == (EXIT_HANGING if found else 0), result.output
@@ -59,7 +59,7 @@ def words_of(command: str) -> list[str]:
 
 
 class TxnChecks:
-    """A subclass names the broker by a fixture ``bootstrap``."""
+    """A subclass provides the fixture ``bootstrap``."""
 
     @pytest.fixture
     def cli(self, bootstrap: str) -> Cli:
@@ -98,7 +98,7 @@ class TxnChecks:
         assert line.split() == [opened, "1", str(rows[opened]["producer_id"]), "Ongoing"]
         cli.ok("txn", "abort", "--transactional-id", opened, "--yes")
 
-    def test_a_pattern_that_is_none(self, cli: Cli) -> None:
+    def test_an_invalid_pattern(self, cli: Cli) -> None:
         assert "'(' is not a valid RE2 regular expression" in cli.fails("txn", "list", "--matching", "(")
 
     def test_describe(self, cli: Cli) -> None:
@@ -132,10 +132,10 @@ class TxnChecks:
         assert (view["state"], view["producer_epoch"], view["start_time_ms"]) == ("Empty", 1, None)
 
     def test_ids_that_do_not_exist(self, cli: Cli) -> None:
-        assert "Run 'ruslo txn list'" in cli.fails("txn", "describe", "nobody")
-        # An InitProducerId for it would have made it.
-        assert "'nobody' does not exist" in cli.fails("txn", "abort", "--transactional-id", "nobody", "-y")
-        assert cli.json("txn", "list", "--matching", "nobody") == []
+        assert "Run 'ruslo txn list'" in cli.fails("txn", "describe", "missing")
+        # An InitProducerId request would have created the ID.
+        assert "'missing' does not exist" in cli.fails("txn", "abort", "--transactional-id", "missing", "-y")
+        assert cli.json("txn", "list", "--matching", "missing") == []
 
     def test_producers(self, cli: Cli) -> None:
         topic, name = cli.new_topic("-p", "2"), new_id()
@@ -165,7 +165,7 @@ class TxnChecks:
     # -- hanging transactions
 
     @pytest.mark.parametrize("is_known", [False, True], ids=["no-coordinator-entry", "partition-never-added"])
-    def test_a_hanging_transaction_is_found_and_freed(self, cli: Cli, is_known: bool) -> None:
+    def test_a_hanging_transaction_is_found_and_aborted(self, cli: Cli, is_known: bool) -> None:
         topic = cli.new_topic("-p", "2", *KEPT)
         name = new_id() if is_known else None
         produce_all(cli.bootstrap, topic, [Sent(b"before", partition=1)])
@@ -206,7 +206,7 @@ class TxnChecks:
         reader.close()
         assert find_hanging(cli, "--topic", topic) == []
 
-    def test_a_transaction_that_lives_does_not_hang(self, cli: Cli) -> None:
+    def test_a_transaction_with_a_live_producer_does_not_hang(self, cli: Cli) -> None:
         topic, name = cli.new_topic("-p", "2", *KEPT), new_id()
         producer = begin(cli, name, topic, partitions=2, age_ms=HOUR_MS)
         assert find_hanging(cli, "--topic", topic, "--broker", "1") == []
@@ -216,7 +216,7 @@ class TxnChecks:
         until_state(cli, name, "CompleteCommit")
         assert read_committed(cli.bootstrap, topic, 2) == [b"open", b"open"]
 
-    def test_force_ends_it_in_one_partition_all_the_same(self, cli: Cli) -> None:
+    def test_force_aborts_in_one_partition(self, cli: Cli) -> None:
         topic, name = cli.new_topic(), new_id()
         begin(cli, name, topic)
         arguments = ("txn", "abort", topic, "0", "--start-offset", "0", "--force", "--yes")
@@ -226,7 +226,7 @@ class TxnChecks:
         assert row["txn_start_offset"] is None
         cli.ok("txn", "abort", "--transactional-id", name, "--yes")
 
-    def test_abort_with_what_an_operator_found_by_himself(self, cli: Cli) -> None:
+    def test_abort_by_producer_and_coordinator_epoch(self, cli: Cli) -> None:
         topic = cli.new_topic(*KEPT)
         producer_id = hang(cli.bootstrap, topic)
         produce_all(cli.bootstrap, topic, [Sent(b"behind")])
@@ -253,7 +253,7 @@ class TxnChecks:
         assert "TRANSACTION_COORDINATOR_FENCED" in said
         assert "Run 'ruslo txn producers' to see" in said
 
-    def test_abort_of_what_is_not_there(self, cli: Cli) -> None:
+    def test_abort_without_an_open_transaction(self, cli: Cli) -> None:
         topic = cli.new_topic(*KEPT)
         assert "it has no open transaction" in cli.fails(
             "txn", "abort", topic, "0", "--start-offset", "0", "-y"
@@ -270,13 +270,13 @@ class TxnChecks:
         assert len(find_hanging(cli, "--topic", topic)) == 1
         cli.ok("txn", "abort", topic, "0", "--start-offset", "0", "--yes")
 
-    def test_places_that_do_not_exist(self, cli: Cli) -> None:
+    def test_partitions_that_do_not_exist(self, cli: Cli) -> None:
         assert "'none-such' does not exist" in cli.fails("txn", "find-hanging", "--topic", "none-such")
         assert "broker 77 does not exist" in cli.fails("txn", "find-hanging", "--broker", "77")
 
     # -- by transactional id
 
-    def test_an_open_transaction_is_taken_from_its_producer(self, cli: Cli) -> None:
+    def test_abort_by_transactional_id_fences_the_producer(self, cli: Cli) -> None:
         topic, name = cli.new_topic("-p", "2"), new_id()
         producer = begin(cli, name, topic, partitions=2)
         produce_all(cli.bootstrap, topic, [Sent(b"behind", partition=index) for index in range(2)])

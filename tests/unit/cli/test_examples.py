@@ -1,4 +1,4 @@
-"""Every command that help or documentation shows is one that exists, with options that exist."""
+"""Every command and option in help texts and documentation exists."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def documented_lines() -> Iterator[str]:
 
 
 def ruslo_calls(line: str) -> Iterator[list[str]]:
-    """The words of each call of ``ruslo`` in a line of shell."""
+    """The arguments of each ``ruslo`` call in a shell line."""
     line = re.sub(r'"\$\(.*?\)"', "X", line)
     words = shlex.split(line, comments=True)
     call: list[str] | None = None

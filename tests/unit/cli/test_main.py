@@ -28,7 +28,7 @@ ALL = dict(walk(cli, "ruslo"))
 LEAVES = {path: command for path, command in ALL.items() if not isinstance(command, click.Group)}
 
 
-def test_the_commands_of_the_contract_are_there() -> None:
+def test_all_documented_commands_exist() -> None:
     assert set(LEAVES) >= {
         "ruslo dev",
         "ruslo serve",
@@ -80,7 +80,7 @@ def test_help_explains_and_shows_an_example(path: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_short_help_is_the_command_s_own(name: str) -> None:
+def test_short_help_matches_the_command(name: str) -> None:
     assert COMMANDS[name].short_help == ALL[f"ruslo {name}"].short_help
 
 
@@ -113,7 +113,7 @@ def test_closed_streams(line: str, code: int) -> None:
     assert result.returncode == code
 
 
-def test_the_numbers_of_closed_streams_are_not_given_to_files() -> None:
+def test_files_do_not_get_the_descriptors_of_closed_streams() -> None:
     program = "import ruslo.cli.main as m, os; m._open_closed_streams(); os._exit(os.open('/', os.O_RDONLY))"
     result = subprocess.run(["sh", "-c", '"$0" -c "$1" <&- >&- 2>&-', sys.executable, program])
     assert result.returncode >= 3
@@ -151,7 +151,7 @@ def test_an_unknown_command_is_a_usage_error_with_a_hint() -> None:
     ],
 )
 def test_wrong_usage_exits_with_2(arguments: list[str]) -> None:
-    # Nothing listens at port 1: what gets as far as connecting would exit with 1.
+    # Nothing listens on port 1: a command that connects would exit with 1.
     result = CliRunner().invoke(cli, arguments, env={"RUSLO_BOOTSTRAP": "127.0.0.1:1"})
     assert result.exit_code == 2, result.output
     assert "Error" in result.stderr
@@ -169,7 +169,7 @@ def test_wrong_usage_exits_with_2(arguments: list[str]) -> None:
         ["demo", "-b", "127.0.0.1:1"],
     ],
 )
-def test_a_broker_that_is_not_there(arguments: list[str]) -> None:
+def test_an_unreachable_broker(arguments: list[str]) -> None:
     result = CliRunner().invoke(cli, arguments, env={"RUSLO_BOOTSTRAP": "127.0.0.1:1"})
     assert result.exit_code == 1
     assert "cannot connect to 127.0.0.1:1 (connection refused)" in result.stderr
@@ -183,7 +183,7 @@ def test_a_malformed_address() -> None:
     assert "'localhost' in bootstrap.servers is not HOST:PORT" in result.stderr
 
 
-def test_errors_of_ours_become_messages_and_bugs_keep_their_traceback(
+def test_known_errors_become_messages_and_bugs_keep_their_traceback(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def raise_(error: Exception) -> None:
@@ -206,8 +206,8 @@ def test_ctrl_c_exits_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (result.exit_code, result.output) == (130, "")
 
 
-def test_all_commands_but_two_give_results_as_data() -> None:
-    """As docs/commands.md says."""
+def test_all_commands_but_two_have_json_output() -> None:
+    """As documented in docs/commands.md."""
     without = set()
     for name, command in walk(cli, "ruslo"):
         if isinstance(command, click.Group):

@@ -13,7 +13,7 @@ from tests.support.brokers.scripted_broker import ScriptedBroker
 from tests.support.network.tls import tls_listener
 
 
-def test_somebody_who_is_no_broker_is_asked_once() -> None:
+def test_a_server_that_is_not_a_broker_is_contacted_once() -> None:
     async def run() -> int:
         async with ScriptedBroker(lambda asked: b"SSH-2.0-OpenSSH") as server:
             address = f"127.0.0.1:{server.port}"
@@ -25,13 +25,13 @@ def test_somebody_who_is_no_broker_is_asked_once() -> None:
 
 
 @pytest.mark.parametrize("command", ["topic list", "consume orders", "cluster health"])
-def test_a_name_that_no_host_can_have(command: str) -> None:
+def test_an_invalid_host_name(command: str) -> None:
     result = CliRunner().invoke(cli, [*command.split(), "-b", "a..b:9092"])
     assert (result.exit_code, result.stdout) == (1, "")
     assert "a..b:9092 (unknown host name)" in result.stderr
 
 
-def test_a_listener_with_tls_is_named(tmp_path: Path) -> None:
+def test_a_tls_listener_is_reported(tmp_path: Path) -> None:
     with tls_listener(tmp_path) as port:
         result = CliRunner().invoke(cli, ["topic", "list", "-b", f"127.0.0.1:{port}"])
     assert result.exit_code == 1

@@ -63,7 +63,7 @@ def test_set_and_delete() -> None:
         ({"cleanup.policy": "compact"}, AlterOp.SUBTRACT, "delete", "compact"),
     ],
 )
-def test_lists_grow_and_shrink(current: Mapping[str, str], op: AlterOp, value: str, result: str) -> None:
+def test_append_and_subtract(current: Mapping[str, str], op: AlterOp, value: str, result: str) -> None:
     assert alter_topic(NODE, current, edit("cleanup.policy", op, value)) == {"cleanup.policy": result}
 
 
@@ -86,14 +86,14 @@ def test_lists_grow_and_shrink(current: Mapping[str, str], op: AlterOp, value: s
          ErrorCode.INVALID_CONFIG, "shorten it"),
     ],
 )  # fmt: skip
-def test_refused_changes_of_a_topic(alterations: list[Alteration], code: ErrorCode, message: str) -> None:
+def test_rejected_changes_of_a_topic(alterations: list[Alteration], code: ErrorCode, message: str) -> None:
     error = refused(lambda: alter_topic(NODE, {}, alterations))
     assert error.code is code
     assert error.message is not None
     assert message in error.message
 
 
-def test_the_old_overrides_count_in_the_rules_too() -> None:
+def test_rules_use_the_old_overrides() -> None:
     current = {"max.compaction.lag.ms": "5"}
     error = refused(lambda: alter_topic(NODE, current, edit("min.compaction.lag.ms", AlterOp.SET, "6")))
     assert error.code is ErrorCode.INVALID_CONFIG
@@ -104,7 +104,7 @@ def test_complete_replacement_of_a_topics_overrides() -> None:
     assert refused(lambda: replace_topic(NODE, {}, {"retention.ms": None})).code is ErrorCode.INVALID_CONFIG
 
 
-def test_tiering_needs_a_broker_that_tiers_and_is_not_left_carelessly() -> None:
+def test_tiered_storage_needs_a_broker_with_it_and_is_not_disabled_with_remote_data() -> None:
     tiered = {"remote.storage.enable": "true"}
     assert "needs tiered storage" in str(refused(lambda: replace_topic(NODE, {}, tiered)))
     left = {"remote.storage.enable": "false"}
@@ -138,13 +138,13 @@ def test_changes_of_a_broker() -> None:
         ("listeners", "PLAINTEXT://:1", True, "CONTROLLER is not among the listeners"),
     ],
 )
-def test_refused_changes_of_a_broker(name: str, value: str, per_broker: bool, message: str) -> None:
+def test_rejected_changes_of_a_broker(name: str, value: str, per_broker: bool, message: str) -> None:
     error = refused(lambda: alter_broker(NODE, {}, edit(name, AlterOp.SET, value), per_broker=per_broker))
     assert error.code is ErrorCode.INVALID_REQUEST
     assert message in str(error)
 
 
-def test_a_broker_key_that_is_no_list_cannot_be_appended_to() -> None:
+def test_append_needs_a_list() -> None:
     appended = edit("message.max.bytes", AlterOp.APPEND, "5")
     assert refused(lambda: alter_broker(NODE, {}, appended, per_broker=True)).code is ErrorCode.INVALID_CONFIG
     assert (
@@ -172,6 +172,6 @@ def test_a_group_session_must_outlast_its_heartbeat() -> None:
     assert "is not above consumer.heartbeat.interval.ms=45000" in str(error)
 
 
-def test_what_to_write_down() -> None:
+def test_config_records_of_a_change() -> None:
     assert changes({"a": "1", "b": "2"}, {"b": "3", "c": "4"}) == [("b", "3"), ("c", "4"), ("a", None)]
     assert changes({"a": "1"}, {"a": "1"}) == []

@@ -20,7 +20,7 @@ COMBINED = {
 
 
 def config(**changes: str) -> BrokerConfig:
-    """A combined node; names of changed keys have underscores for dots."""
+    """A node with both roles; changed properties have underscores for dots."""
     return BrokerConfig.from_properties(
         {**COMBINED, **{name.replace("_", "."): value for name, value in changes.items()}}
     )
@@ -43,7 +43,7 @@ def test_typed_access() -> None:
         node.int("no.such.key")
 
 
-def test_all_mistakes_are_named_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     with pytest.raises(InvalidConfig) as refusal:
         BrokerConfig.from_properties({"node.id": "x", "num.partitions": "0"})
     keys = {problem.key for problem in refusal.value.problems}
@@ -127,12 +127,12 @@ def test_broker_keys_give_topics_their_defaults(
     assert getattr(node.log_config({}), field) == value
 
 
-def test_without_settings_a_topic_is_kafkas_default_topic() -> None:
+def test_default_topic_config_matches_kafka() -> None:
     assert config().log_config({}) == LogConfig()
     assert LogConfig().flush_messages == LONG_MAX
 
 
-def test_topic_overrides_win() -> None:
+def test_topic_overrides_take_precedence() -> None:
     node = config(log_segment_bytes="2097152")
     topic = node.log_config({"segment.bytes": "3145728", "cleanup.policy": "compact", "unknown": "x"})
     assert (topic.segment_bytes, topic.compacts, topic.deletes) == (3_145_728, True, False)
@@ -142,7 +142,7 @@ def test_topic_overrides_win() -> None:
     assert {problem.key for problem in refusal.value.problems} == {"segment.bytes", "retention.ms"}
 
 
-def test_dynamic_settings_win_over_the_file_and_silence_its_synonyms() -> None:
+def test_dynamic_configs_override_the_file_and_its_synonyms() -> None:
     node = config(log_retention_ms="1000", message_max_bytes="10")
     changed = node.with_dynamic(
         {"log.retention.ms": "5", "message.max.bytes": "20"}, {"message.max.bytes": "30"}
@@ -154,7 +154,7 @@ def test_dynamic_settings_win_over_the_file_and_silence_its_synonyms() -> None:
     assert back.log_config({}) == node.log_config({})
 
 
-def test_stored_dynamic_settings_that_cannot_be_used_are_passed_over() -> None:
+def test_invalid_stored_dynamic_configs_are_ignored() -> None:
     node = config().with_dynamic(
         {"message.max.bytes": "many", "node.id": "9", "listeners": "PLAINTEXT://:1", "log.retention.ms": "6"},
         {"log.roll.ms": "none", "ssl.keystore.location": "/x"},
@@ -164,7 +164,7 @@ def test_stored_dynamic_settings_that_cannot_be_used_are_passed_over() -> None:
     assert node.broker_overrides == {}
 
 
-def test_the_report_tells_what_does_nothing_and_what_is_unknown() -> None:
+def test_the_report_lists_properties_without_effect_and_unknown_ones() -> None:
     report = BrokerConfig.from_properties(
         {
             **COMBINED,

@@ -45,7 +45,7 @@ def key(type_: ConfigType, validator: Validator | None = None, name: str = "the.
         (STRING, " x y ", "x y"),
     ],
 )
-def test_a_text_becomes_a_value(type_: ConfigType, text: str, value: object) -> None:
+def test_parse(type_: ConfigType, text: str, value: object) -> None:
     assert key(type_).parse(text) == value
 
 
@@ -63,9 +63,7 @@ def test_a_text_becomes_a_value(type_: ConfigType, text: str, value: object) -> 
         (BOOLEAN, "yes", "neither true nor false"),
     ],
 )
-def test_what_cannot_be_parsed_is_refused_with_reason_and_fix(
-    type_: ConfigType, text: str, reason: str
-) -> None:
+def test_invalid_text_is_rejected_with_reason_and_fix(type_: ConfigType, text: str, reason: str) -> None:
     with pytest.raises(InvalidConfig) as refusal:
         key(type_).parse(text)
     [problem] = refusal.value.problems
@@ -78,7 +76,7 @@ def test_what_cannot_be_parsed_is_refused_with_reason_and_fix(
     )
 
 
-def test_a_value_out_of_range_is_refused() -> None:
+def test_a_value_out_of_range_is_rejected() -> None:
     with pytest.raises(InvalidConfig, match=r"the\.key=0: .* below the minimum 1.*Use a number in \[1"):
         key(INT, at_least(1)).parse("0")
 
@@ -89,17 +87,17 @@ def test_a_password_is_never_shown() -> None:
     assert "hunter2" not in str(secret.invalid("hunter2", "it is short", "use a longer one"))
 
 
-def test_repeated_items_count_once() -> None:
+def test_duplicate_items_are_dropped() -> None:
     assert key(LIST, Items()).parse("a,b,a") == ("a", "b")
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_double_reads_back_from_what_java_would_show(value: float) -> None:
+def test_a_double_round_trips_through_java_notation(value: float) -> None:
     assert parse_as(DOUBLE, java_double(value)) == value
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_a_long_reads_back(value: int) -> None:
+def test_a_long_round_trips(value: int) -> None:
     shown = key(LONG).format(value)
     assert shown is not None
     assert key(LONG).parse(shown) == value
@@ -107,7 +105,7 @@ def test_a_long_reads_back(value: int) -> None:
 
 @given(st.sampled_from(list(ConfigType)), st.text())
 @example(LIST, "\xa0")  # No blank to Java.
-def test_any_text_parses_or_is_refused(type_: ConfigType, text: str) -> None:
+def test_any_text_is_parsed_or_rejected(type_: ConfigType, text: str) -> None:
     try:
         value = parse_as(type_, text)
     except ValueError:
@@ -128,11 +126,11 @@ def test_any_text_parses_or_is_refused(type_: ConfigType, text: str) -> None:
         ("listener.name.inner.", "listener.name.inner."),
     ],
 )
-def test_the_key_behind_a_listeners_own_value(name: str, base: str) -> None:
+def test_base_name_of_a_listener_property(name: str, base: str) -> None:
     assert base_name(name) == base
 
 
-def test_a_mistyped_name_finds_its_neighbour() -> None:
+def test_a_misspelled_name_gets_a_suggestion() -> None:
     table = ConfigTable("topic", [key(INT, name="retention.ms"), key(INT, name="segment.ms")])
     assert table.nearest("retention.msec") == "retention.ms"
     assert table.nearest("zzz") is None
@@ -147,6 +145,6 @@ def test_a_mistyped_name_finds_its_neighbour() -> None:
         ("min.cleanable.dirty.ratio", "half", r"Use a number in \[0,...,1\]"),
     ],
 )
-def test_the_range_that_is_named_is_the_one_that_is_accepted(name: str, text: str, fix: str) -> None:
+def test_the_reported_range_is_the_accepted_one(name: str, text: str, fix: str) -> None:
     with pytest.raises(InvalidConfig, match=fix):
         TOPIC[name].parse(text)

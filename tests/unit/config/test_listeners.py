@@ -33,7 +33,7 @@ PROTOCOLS = {"PLAINTEXT": "PLAINTEXT", "INNER": "SSL"}
         ("PLAINTEXT://[::1:9092", None),
     ],
 )
-def test_a_listener_is_taken_apart(text: str, parts: tuple[str, str, int] | None) -> None:
+def test_parse_listener(text: str, parts: tuple[str, str, int] | None) -> None:
     assert parse_listener(text) == parts
 
 
@@ -53,7 +53,7 @@ def test_endpoints_know_their_protocol_and_print_as_written() -> None:
         (["INNER://127.0.0.1:1", "PLAINTEXT://127.0.0.2:1"], "port 1 is used"),
     ],
 )
-def test_impossible_listeners_are_refused(entries: list[str], message: str) -> None:
+def test_invalid_listeners_are_rejected(entries: list[str], message: str) -> None:
     with pytest.raises(InvalidConfig, match=message):
         parse_listeners("listeners", entries, PROTOCOLS)
 
@@ -61,7 +61,7 @@ def test_impossible_listeners_are_refused(entries: list[str], message: str) -> N
 @pytest.mark.parametrize(
     "entries", [["INNER://:0", "PLAINTEXT://:0"], ["INNER://127.0.0.1:1", "PLAINTEXT://[::1]:1"]]
 )
-def test_ports_that_may_be_shared(entries: list[str]) -> None:
+def test_ports_that_can_be_shared(entries: list[str]) -> None:
     assert len(parse_listeners("listeners", entries, PROTOCOLS)) == 2
 
 
@@ -77,7 +77,7 @@ def test_voters_and_servers() -> None:
     assert parse_host_port("CONTROLLER://a:1") == HostPort("a", 1)
 
 
-def test_peers_get_a_host_and_a_port_they_can_use() -> None:
+def test_advertised_host_and_port() -> None:
     listening = Endpoint("PLAINTEXT", "PLAINTEXT", "", 0)
     reachable = with_reachable_host(listening, {"PLAINTEXT": 34567})
     assert reachable.host

@@ -35,20 +35,20 @@ def test_reading(text: str, properties: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("text", "line"), [("a=\\u12", 1), ("ok=1\n\n# c\na=\\\n  \\uxyzt\n", 4), ("a=1\nb\\u123g=2", 2)]
 )
-def test_a_broken_escape_is_refused_with_its_line(text: str, line: int) -> None:
+def test_an_invalid_escape_is_rejected_with_its_line(text: str, line: int) -> None:
     with pytest.raises(ConfigError, match=rf"in line {line} is not a character\. Write "):
         parse_properties(text)
 
 
 @given(st.dictionaries(TEXT, TEXT))
-def test_what_is_written_reads_back(properties: dict[str, str]) -> None:
+def test_round_trip_of_property_files(properties: dict[str, str]) -> None:
     written = format_properties(properties)
     assert written.isascii()
     assert parse_properties(written) == properties
 
 
 @given(TEXT)
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_property_file_is_parsed_or_rejected(text: str) -> None:
     try:
         properties = parse_properties(text)
     except ConfigError:

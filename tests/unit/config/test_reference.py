@@ -10,14 +10,14 @@ from ruslo.config.log_config import TOPIC
 from ruslo.config.reference import main, reference_page
 
 
-def test_the_page_names_every_key_once_for_each_resource() -> None:
+def test_the_page_lists_every_property_once_per_resource() -> None:
     page = reference_page()
     rows = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| `")]
     assert len(rows) == len(BROKER) + len(TOPIC) + len(GROUP) + 3
     assert set(rows) >= {f"| `{key.name}`" for table in (BROKER, TOPIC, GROUP) for key in table}
 
 
-def test_a_row_shows_what_a_reader_needs() -> None:
+def test_a_row_of_the_page() -> None:
     row = next(line for line in reference_page().splitlines() if line.startswith("| `segment.bytes`"))
     assert row == (
         "| `segment.bytes` | Size at which a segment is rolled. | int | `1073741824` "

@@ -54,7 +54,7 @@ def test_a_topic_shows_every_layer_of_a_value() -> None:
     assert entry.doc == TOPIC["max.message.bytes"].doc
 
 
-def test_a_topic_lists_all_its_keys_or_the_ones_asked_for() -> None:
+def test_a_topic_lists_all_or_the_requested_configs() -> None:
     assert {entry.name for entry in describe_topic(NODE, {})} == set(TOPIC.keys)
     assert [entry.name for entry in describe_topic(NODE, {}, ["segment.bytes"])] == ["segment.bytes"]
 
@@ -62,35 +62,35 @@ def test_a_topic_lists_all_its_keys_or_the_ones_asked_for() -> None:
 def test_a_topic_inherits_in_its_own_unit() -> None:
     topic = by_name(describe_topic(NODE, {}))
     assert topic["retention.ms"].value == "3600000"
-    # As in Kafka: set under a weaker name, it is shown as if nobody had set it.
+    # As in Kafka, a value that is set under a weaker synonym is shown as the default.
     assert (topic["retention.ms"].source, topic["retention.ms"].synonyms) == (DEFAULT, ())
     assert (topic["segment.bytes"].value, topic["segment.bytes"].source) == ("2097152", SHARED)
     assert topic["remote.storage.enable"].synonyms == ()
     assert topic["ruslo.record.validation"].value == "header"
 
 
-def test_lists_keep_the_order_they_were_written_in() -> None:
+def test_lists_keep_their_order() -> None:
     policy = by_name(describe_topic(NODE, {"cleanup.policy": "delete, compact"}))["cleanup.policy"]
     assert policy.value == "delete,compact"
 
 
-def test_an_override_nobody_declared_is_shown_without_its_value() -> None:
+def test_an_unknown_override_is_shown_without_its_value() -> None:
     entry = by_name(describe_topic(NODE, {"old.key": "x"}))["old.key"]
     assert (entry.value, entry.sensitive, entry.type) == (None, True, 0)
 
 
-def test_an_override_that_became_invalid_is_shown_as_it_is() -> None:
+def test_an_override_that_became_invalid_is_returned_unchanged() -> None:
     assert by_name(describe_topic(NODE, {"segment.bytes": "5"}))["segment.bytes"].value == "5"
 
 
-def test_an_internal_key_is_shown_where_it_is_set() -> None:
+def test_an_internal_property_is_shown_if_it_is_set() -> None:
     name = "producer.id.expiration.check.interval.ms"
     assert name not in by_name(describe_broker(NODE))
     node = BrokerConfig.from_properties({**NODE.static, name: "5"})
     assert by_name(describe_broker(node))[name].value == "5"
 
 
-def test_a_broker_shows_its_keys_and_the_strangers_it_was_given() -> None:
+def test_a_broker_shows_its_properties_and_unknown_ones() -> None:
     broker = by_name(describe_broker(NODE))
     shown = {key.name for key in BROKER if not key.internal}
     assert set(broker) == {*shown, "my.own", "listener.name.plaintext.max.connections"}
@@ -106,13 +106,13 @@ def test_a_broker_shows_its_keys_and_the_strangers_it_was_given() -> None:
     assert [s.name for s in minutes.synonyms] == ["log.retention.minutes", "log.retention.hours"]
 
 
-def test_secrets_stay_secret_in_every_layer() -> None:
+def test_secrets_are_hidden_in_every_layer() -> None:
     entry = by_name(describe_broker(NODE))["ssl.key.password"]
     assert (entry.value, entry.sensitive) == (None, True)
     assert entry.synonyms == (Synonym("ssl.key.password", None, STATIC),)
 
 
-def test_the_cluster_wide_resource_shows_only_what_was_set_there() -> None:
+def test_the_cluster_wide_resource_shows_only_its_own_configs() -> None:
     entries = by_name(describe_broker_defaults(NODE))
     assert set(entries) == {"message.max.bytes", "log.segment.bytes"}
     assert entries["message.max.bytes"].value == "20"

@@ -70,14 +70,16 @@ def test_accepted(validator: Validator, value: ConfigValue) -> None:
         (OffsetReset(), "none", "known value", "latest"),
     ],
 )
-def test_refused_with_reason_and_fix(validator: Validator, value: ConfigValue, reason: str, fix: str) -> None:
+def test_rejected_with_reason_and_fix(
+    validator: Validator, value: ConfigValue, reason: str, fix: str
+) -> None:
     problem = validator.problem(value)
     assert problem is not None
     assert reason in problem.reason
     assert fix in problem.fix
 
 
-def test_addresses_are_taken_apart() -> None:
+def test_addresses_are_parsed() -> None:
     assert split_host_port("host:9092") == ("host", 9092)
     assert split_host_port("[::1]:9092") == ("::1", 9092)
     assert split_host_port("PLAINTEXT://host:9092") == ("host", 9092)

@@ -33,7 +33,7 @@ def read(broker: EmbeddedBroker, count: int) -> list[bytes | None]:
     return values
 
 
-def test_data_and_address_outlive_restart_and_kill() -> None:
+def test_data_and_address_survive_restart_and_kill() -> None:
     with EmbeddedBroker() as broker:
         address, folder = broker.bootstrap, broker.data_dir
         write(broker, b"one")
@@ -59,7 +59,7 @@ def test_properties_and_a_folder_of_the_caller(tmp_path: Path) -> None:
     assert (data / "meta.properties").exists()
 
 
-def test_two_brokers_do_not_meet() -> None:
+def test_two_brokers_are_independent() -> None:
     with EmbeddedBroker() as one, EmbeddedBroker() as two:
         assert one.bootstrap != two.bootstrap
         write(one, b"one")
@@ -67,7 +67,7 @@ def test_two_brokers_do_not_meet() -> None:
         assert (read(one, 1), read(two, 1)) == ([b"one"], [b"two"])
 
 
-def test_a_broker_that_cannot_start_says_why() -> None:
+def test_a_failed_start_is_reported_with_its_reason() -> None:
     broker = EmbeddedBroker({"num.partitions": "none"})
     with pytest.raises(BrokerFailed, match=r"failed to start: Invalid configuration num\.partitions=none"):
         broker.start()
@@ -75,7 +75,7 @@ def test_a_broker_that_cannot_start_says_why() -> None:
     broker.close()
 
 
-def test_a_broker_that_died_is_reported_when_it_is_stopped() -> None:
+def test_stopping_a_crashed_broker_raises() -> None:
     broker = EmbeddedBroker().start()
     os.kill(broker.pid, 9)
     while broker.running:
@@ -85,14 +85,14 @@ def test_a_broker_that_died_is_reported_when_it_is_stopped() -> None:
     broker.close()
 
 
-def test_what_is_not_started_has_no_address() -> None:
+def test_a_broker_has_no_address_before_its_start() -> None:
     broker = EmbeddedBroker()
     with pytest.raises(BrokerFailed, match="no address before it is started"):
         _ = broker.bootstrap
     broker.close()
 
 
-def test_starting_twice_is_a_mistake() -> None:
+def test_starting_twice_raises() -> None:
     with EmbeddedBroker() as broker, pytest.raises(BrokerFailed, match="already running"):
         broker.start()
 

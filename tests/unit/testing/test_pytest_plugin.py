@@ -35,7 +35,7 @@ def test_shared_again(ruslo_broker, ruslo_broker_factory):
     assert (code, "2 passed" in output) == (0, True), output
 
 
-def test_a_broker_that_ended_by_itself_does_not_leave_the_others_running(tmp_path: Path) -> None:
+def test_a_crashed_broker_does_not_keep_the_others_running(tmp_path: Path) -> None:
     code, output = run_pytest(
         tmp_path,
         """

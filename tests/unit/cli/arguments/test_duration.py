@@ -27,7 +27,7 @@ def test_durations(text: str, expected: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "P", "PT", "P1DT", "2", "h", "2 hours", "-PT1H", "P1Y", "PT1M1H", "PT1Hx"]
 )
-def test_what_is_no_duration(text: str) -> None:
+def test_invalid_durations(text: str) -> None:
     with pytest.raises(ValueError, match="Write it as 90s"):
         parse_duration_ms(text)
 
@@ -43,5 +43,5 @@ def test_what_is_no_duration(text: str) -> None:
         (86_400_000 + 5_000, "1d 5s"),
     ],
 )
-def test_how_durations_are_shown(length_ms: int, expected: str) -> None:
+def test_printed_durations(length_ms: int, expected: str) -> None:
     assert shown_duration(length_ms) == expected

@@ -18,7 +18,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, typed: str) -> None:
     confirm("Delete it?", yes=False)
 
 
-def test_yes_goes_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_yes_confirms(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     ask(monkeypatch, "y\n")
     assert capsys.readouterr().out == ""
 
@@ -32,13 +32,13 @@ def test_no_changes_nothing_and_fails(
     assert "Nothing was changed." in capsys.readouterr().err
 
 
-def test_leaving_the_question_is_like_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_end_of_input_at_the_question_acts_like_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(click.exceptions.Exit) as caught:
         ask(monkeypatch, "")
     assert caught.value.exit_code == 130
 
 
-def test_without_a_terminal_only_the_option_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_yes_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     with pytest.raises(click.UsageError, match="Add --yes"):
         confirm("Delete it?", yes=False)
@@ -46,7 +46,7 @@ def test_without_a_terminal_only_the_option_helps(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("word", ["nan", "inf", "-1"])
-def test_an_amount_is_a_number_to_count_with(word: str) -> None:
+def test_an_amount_is_a_finite_number(word: str) -> None:
     with pytest.raises(click.BadParameter):
         Amount(0).convert(word, None, None)
     assert Amount(0).convert("2.5", None, None) == 2.5

@@ -28,7 +28,7 @@ def test_invalid_scopes(text: str) -> None:
         parse_scope(text)
 
 
-def test_partitions_are_shown_as_they_are_written() -> None:
+def test_partitions_are_printed_in_the_input_syntax() -> None:
     partitions = [TopicPartition("t", n) for n in (7, 0, 1, 2)] + [TopicPartition("a", 4)]
     assert shown_partitions(partitions) == "a:4 t:0-2,7"
     assert shown_partitions([]) == ""

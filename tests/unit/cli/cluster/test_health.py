@@ -11,7 +11,7 @@ from ruslo.testing import EmbeddedBroker
 from tests.support.network.ports import free_port
 
 
-def test_the_command_says_a_sentence_or_json_and_exits_accordingly() -> None:
+def test_sentence_json_and_exit_code() -> None:
     with EmbeddedBroker() as broker:
         well = CliRunner().invoke(cli, ["cluster", "health", "-b", broker.bootstrap])
         assert (well.exit_code, well.output) == (0, "Healthy: 1 broker, 0 partitions, controller 1.\n")
@@ -21,7 +21,7 @@ def test_the_command_says_a_sentence_or_json_and_exits_accordingly() -> None:
         assert told["at_risk"] == {"offline": 0, "under-min-isr": 0, "at-min-isr": 0, "under-replicated": 0}
 
 
-def test_nobody_there_is_not_healthy_and_waiting_ends() -> None:
+def test_an_unreachable_cluster_is_unhealthy_and_waiting_ends() -> None:
     alone = ["cluster", "health", "-b", f"127.0.0.1:{free_port()}"]
     for arguments in (alone, [*alone, "--wait", "0.2"]):
         result = CliRunner().invoke(cli, arguments)

@@ -28,13 +28,13 @@ def completions(*words: str) -> list[str]:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_scripts_name_the_command(shell: str) -> None:
+def test_scripts_contain_the_command(shell: str) -> None:
     done = CliRunner().invoke(cli, ["completion", shell])
     assert done.exit_code == 0
     assert "_RUSLO_COMPLETE" in done.output
 
 
-def test_the_script_of_bash_is_good_bash(tmp_path: Path) -> None:
+def test_the_bash_script_is_valid(tmp_path: Path) -> None:
     script = tmp_path / "ruslo"
     script.write_text(CliRunner().invoke(cli, ["completion", "bash"]).output)
     assert subprocess.run(["bash", "-n", str(script)]).returncode == 0
@@ -51,7 +51,7 @@ def test_commands_are_completed_without_importing_them() -> None:
     assert done.stdout == "[]\n", done.stderr
 
 
-def test_words_of_options() -> None:
+def test_values_of_options() -> None:
     assert completions("topic", "list", "-o", "") == ["table", "json", "yaml"]
 
 
@@ -67,13 +67,13 @@ def test_names_of_topics(ruslo_broker: EmbeddedBroker, monkeypatch: pytest.Monke
     assert completions("group", "describe", "no-such") == []
 
 
-def test_nobody_there_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_cluster_completes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RUSLO_BOOTSTRAP", "127.0.0.1:1")
     assert completions("topic", "describe", "x") == []
     assert completions("topic", "describe", "-b", "not an address", "x") == []
 
 
-def test_a_live_bash_completes_names_behind_an_address(ruslo_broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_bash_completes_names_after_an_address(ruslo_broker: EmbeddedBroker, tmp_path: Path) -> None:
     async def create() -> None:
         async with Admin(ruslo_broker.bootstrap) as admin:
             await admin.topics.create([NewTopic("live-completed")])
@@ -97,7 +97,7 @@ def test_a_live_bash_completes_names_behind_an_address(ruslo_broker: EmbeddedBro
             os.write(keyboard, typed.encode())
             shown, deadline = b"", time.monotonic() + 120
             while b"live-completed" not in shown and time.monotonic() < deadline:
-                os.write(keyboard, b"\t")  # again and again: whoever is slow to answer is not waited for
+                os.write(keyboard, b"\t")  # repeatedly, because completion gives up after a second
                 while select.select([keyboard], [], [], 2)[0]:
                     shown += os.read(keyboard, 4096)
             assert b"live-completed" in shown

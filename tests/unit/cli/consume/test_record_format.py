@@ -50,7 +50,7 @@ def test_mistakes(text: str) -> None:
         compile_format(text)
 
 
-def test_json_has_text_as_text_and_the_rest_as_base64() -> None:
+def test_json_contains_text_or_base64() -> None:
     line = json_line(RECORD._replace(value=b"\xff\x00"))
     assert line.endswith(b"\n")
     assert json.loads(line) == {
@@ -69,7 +69,7 @@ def test_json_has_text_as_text_and_the_rest_as_base64() -> None:
     value=st.none() | st.binary(max_size=40),
     headers=st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=10)), max_size=3),
 )
-def test_what_consume_prints_produce_reads_back(
+def test_produce_reads_the_output_of_consume(
     key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
 ) -> None:
     line = json_line(ConsumedRecord("t", 1, 7, 99, key, value, tuple(headers)))

@@ -32,7 +32,7 @@ def test_events_are_keyed_json_and_payments_follow_their_orders() -> None:
     assert topics == {ORDERS, PAYMENTS, FLEET}
 
 
-def test_when_the_shop_closes_every_order_is_paid_once() -> None:
+def test_last_payments_pay_every_order_once() -> None:
     source = EventSource(seed=2)
     events = [*itertools.islice(source, 500), *source.last_payments()]
     numbers = {

@@ -10,7 +10,7 @@ SALES = [Sale(0, "Kazan", 500, False), Sale(1, "Omsk", 300, True), Sale(2, "Kaza
 
 @pytest.fixture
 def ledger() -> Ledger:
-    """Three orders; the last one was never paid."""
+    """Three orders; the last one is unpaid."""
     books = Ledger()
     for sale in SALES:
         books.acked(ORDERS, sale)
@@ -28,7 +28,7 @@ def test_an_order_is_paid_when_it_and_its_payment_are_acknowledged(ledger: Ledge
     assert ledger.totals == TOTALS
 
 
-def test_what_came_once_is_right(ledger: Ledger) -> None:
+def test_each_result_once_is_correct(ledger: Ledger) -> None:
     verdict = ledger.compare({0: 1, 1: 1}, TOTALS)
     assert verdict == Verdict(receipts=2, missing=0, repeated=0, unknown=0, totals_right=True)
     assert verdict.is_right
@@ -45,7 +45,7 @@ def test_what_came_once_is_right(ledger: Ledger) -> None:
     ],
     ids=["lost", "twice", "unpaid", "lost and invented", "totals"],
 )
-def test_what_was_lost_or_repeated_is_told(
+def test_lost_and_duplicate_results_are_reported(
     ledger: Ledger, receipts: dict[int, int], totals: dict[str, CityTotals], verdict: Verdict
 ) -> None:
     assert ledger.compare(receipts, totals) == verdict

@@ -11,7 +11,7 @@ from ruslo.cli.doctor.checks import State, examine, file_system, java_version
 from ruslo.cli.main import cli
 
 
-def test_a_port_that_is_taken_is_found_and_told_with_its_fix(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_with_its_fix(tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -35,7 +35,7 @@ def test_a_port_that_is_taken_is_found_and_told_with_its_fix(tmp_path: Path) -> 
     assert all(finding.fix for finding in findings.values() if finding.state is not State.OK)
 
 
-def test_a_folder_that_does_not_exist_yet(tmp_path: Path) -> None:
+def test_a_missing_data_folder(tmp_path: Path) -> None:
     findings = {finding.name: finding for finding in examine(tmp_path / "a" / "b", [])}
     assert str(tmp_path) in findings["disk space"].found
 

@@ -33,7 +33,7 @@ from ruslo.cli.main import cli
     ],
 )
 def test_wrong_usage_exits_with_2(arguments: list[str], problem: str) -> None:
-    # Nothing listens at port 1: what gets as far as connecting would exit with 1.
+    # Nothing listens on port 1: a command that connects would exit with 1.
     result = CliRunner().invoke(cli, ["group", *arguments], env={"RUSLO_BOOTSTRAP": "127.0.0.1:1"})
     assert result.exit_code == 2, result.output
     assert problem in " ".join(result.stderr.split())
@@ -50,14 +50,14 @@ def test_wrong_usage_exits_with_2(arguments: list[str], problem: str) -> None:
         ["reset-offsets", "g", "--all-topics", "--shift-by", "-5"],
     ],
 )
-def test_a_broker_that_is_not_there(arguments: list[str]) -> None:
+def test_an_unreachable_broker(arguments: list[str]) -> None:
     result = CliRunner().invoke(cli, ["group", *arguments], env={"RUSLO_BOOTSTRAP": "127.0.0.1:1"})
     assert result.exit_code == 1
     assert "cannot connect to 127.0.0.1:1 (connection refused)" in result.stderr
     assert result.stdout == ""
 
 
-def test_a_file_that_says_which_partitions_leaves_no_room_for_a_scope(tmp_path: Path) -> None:
+def test_from_file_excludes_scopes(tmp_path: Path) -> None:
     offsets = tmp_path / "offsets.csv"
     offsets.write_text("t,0,5\n")
     result = CliRunner().invoke(
@@ -67,7 +67,7 @@ def test_a_file_that_says_which_partitions_leaves_no_room_for_a_scope(tmp_path: 
     assert "The file lists the partitions" in result.stderr
 
 
-def test_a_mistake_in_the_file_is_named_with_the_file(tmp_path: Path) -> None:
+def test_a_mistake_in_a_file_is_reported_with_its_path(tmp_path: Path) -> None:
     offsets = tmp_path / "offsets.csv"
     offsets.write_text("t,0,5\nt,1\n")
     result = CliRunner().invoke(cli, ["group", "reset-offsets", "g", "--from-file", str(offsets)])
@@ -75,6 +75,6 @@ def test_a_mistake_in_the_file_is_named_with_the_file(tmp_path: Path) -> None:
     assert "offsets.csv: line 2 has 2 fields" in result.stderr
 
 
-def test_the_verbs() -> None:
+def test_commands() -> None:
     verbs = {"list", "describe", "members", "reset-offsets", "delete", "delete-offsets"}
     assert set(group.commands) == verbs

@@ -11,17 +11,17 @@ from ruslo.model.topics import TopicPartition
 OFFSETS = {TopicPartition("t", 0): 5, TopicPartition("t", 10): 0, TopicPartition("u", 2): 1 << 40}
 
 
-def test_csv_comes_back() -> None:
+def test_csv_round_trip() -> None:
     text = format_csv(OFFSETS)
     assert text == f"t,0,5\nt,10,0\nu,2,{1 << 40}\n"
     assert parse_offsets(text, "g") == OFFSETS
 
 
-def test_json_comes_back() -> None:
+def test_json_round_trip() -> None:
     assert parse_offsets(json.dumps(as_rows(OFFSETS)), "g") == OFFSETS
 
 
-def test_a_file_of_several_groups_is_read_for_one() -> None:
+def test_one_group_of_a_file_with_several() -> None:
     text = 'other,t,0,9\ng,t,0,5\n"a ""quoted"", name",t,0,7\n'
     assert parse_offsets(text, "g") == {TopicPartition("t", 0): 5}
     assert parse_offsets(text, 'a "quoted", name') == {TopicPartition("t", 0): 7}
@@ -50,6 +50,6 @@ def test_spaces_quotes_and_empty_lines_are_harmless() -> None:
         ('[{"topic":\n', "Invalid JSON in line 2"),
     ],
 )
-def test_mistakes_are_named(text: str, problem: str) -> None:
+def test_mistakes_are_reported(text: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         parse_offsets(text, "g")

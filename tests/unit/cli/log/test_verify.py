@@ -32,7 +32,7 @@ def ruslo(*arguments: str) -> Result:
     return CliRunner().invoke(cli, ["log", *arguments], catch_exceptions=False)
 
 
-def test_verify_tells_what_is_damaged(data: Path) -> None:
+def test_verify_reports_damaged_batches(data: Path) -> None:
     result = ruslo("verify", str(data))
     assert result.exit_code == 1
     assert f"{data}/t-0: damaged, 9 records in 9 batches" in result.stdout
@@ -42,7 +42,7 @@ def test_verify_tells_what_is_damaged(data: Path) -> None:
     assert [(each["kind"], each["offset"]) for each in rows[0]["findings"]] == [("records", 2)]
 
 
-def test_repair_changes_nothing_unless_told_to(data: Path, tmp_path: Path) -> None:
+def test_repair_changes_nothing_without_execute(data: Path, tmp_path: Path) -> None:
     before = (data / "t-0" / f"{0:020d}.log").read_bytes()
     result = ruslo("repair", str(data))
     assert result.exit_code == 0
@@ -59,7 +59,7 @@ def test_repair_changes_nothing_unless_told_to(data: Path, tmp_path: Path) -> No
     assert ruslo("repair", str(data), "--execute").stdout == "nothing to repair\n"
 
 
-def test_a_partition_that_cannot_be_repaired_does_not_hide_what_became_of_the_others(data: Path) -> None:
+def test_a_failed_repair_does_not_hide_the_others(data: Path) -> None:
     shutil.copytree(data / "t-0", data / "s-0")
     (data / "s-0" / "partition.metadata").write_text("version: 0\n")
     result = ruslo("repair", str(data), "--execute")
@@ -71,7 +71,7 @@ def test_a_partition_that_cannot_be_repaired_does_not_hide_what_became_of_the_ot
     assert [(Path(each["path"]).name, bool(each["failure"])) for each in again] == [("s-0", True)]
 
 
-def test_repair_keeps_away_from_a_directory_in_use(data: Path) -> None:
+def test_repair_rejects_a_directory_in_use(data: Path) -> None:
     lock = DirLock(LocalDisk(str(data)))
     try:
         for place in (data, data / "t-0"):
@@ -82,7 +82,7 @@ def test_repair_keeps_away_from_a_directory_in_use(data: Path) -> None:
         lock.release(remove=True)
 
 
-def test_one_of_directories_and_topics(data: Path) -> None:
+def test_directories_and_topics_exclude_each_other(data: Path) -> None:
     for arguments in ([], [str(data), "--topic", "t"]):
         result = ruslo("verify", *arguments)
         assert result.exit_code == 2

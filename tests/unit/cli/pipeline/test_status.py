@@ -41,7 +41,7 @@ def test_a_pipeline_that_never_ran(path: Path) -> None:
     assert run("stop", path).stdout == "p: not running\n"
 
 
-def test_a_pipeline_that_runs(path: Path) -> None:
+def test_a_running_pipeline(path: Path) -> None:
     with RunFolder(path.parent / "state" / ".ruslo") as folder:
         folder.write_status(STATUS)
         result = run("status", path)
@@ -54,14 +54,14 @@ def test_a_pipeline_that_runs(path: Path) -> None:
         assert folder.stop_requested
 
 
-def test_a_pipeline_whose_process_is_gone(path: Path) -> None:
+def test_a_pipeline_whose_process_died(path: Path) -> None:
     with RunFolder(path.parent / "state" / ".ruslo") as folder:
         folder.write_status(STATUS)
     result = run("status", path)
     assert (result.exit_code, result.stdout.splitlines()[1].split()[2]) == (1, "died")
 
 
-def test_files_with_mistakes_are_not_looked_for(path: Path) -> None:
+def test_invalid_files_are_reported(path: Path) -> None:
     path.write_text("source: {}\n")
     result = run("status", path)
     assert result.exit_code == 1

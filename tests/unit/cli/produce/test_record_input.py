@@ -25,7 +25,7 @@ def test_split_across_reads() -> None:
     assert split(big + b"--" + big + b"--y", b"--") == [big, big, b"y"]
 
 
-def test_a_piece_is_given_out_before_the_stream_ends() -> None:
+def test_a_piece_is_yielded_before_the_stream_ends() -> None:
     read_end, write_end = os.pipe()
     with os.fdopen(read_end, "rb") as stream, os.fdopen(write_end, "wb", buffering=0) as writer:
         pieces = split_stream(stream, b"\n")
@@ -83,11 +83,11 @@ def test_json_mistakes(line: str, problem: str) -> None:
     assert problem in str(caught.value)
 
 
-def test_a_record_without_a_time() -> None:
+def test_a_record_without_a_timestamp() -> None:
     (record,) = json_records(io.BytesIO(b'{"value":"v","timestamp":-1}'))
     assert record.timestamp_ms is None
 
 
-def test_bytes_that_are_no_text_are_a_mistake_too() -> None:
+def test_invalid_utf8_is_a_mistake() -> None:
     with pytest.raises(ValueError, match=r"^line 2: "):
         list(json_records(io.BytesIO(b'{"value":"ok"}\n\xff\xfe\n')))

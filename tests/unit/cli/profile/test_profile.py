@@ -23,7 +23,7 @@ def ruslo(*words: str, **environment: str) -> Result:
 
 
 def asked(*words: str, **environment: str) -> str:
-    """The address that a command tried, which nobody answers at."""
+    """The address that a command tried to connect to; nothing listens there."""
     result = ruslo(*words, **environment)
     assert result.exit_code == 1
     return result.output.partition("cannot connect to ")[2].partition(" ")[0]
@@ -39,7 +39,7 @@ def test_the_first_profile_is_in_use() -> None:
     assert ProfileStore().in_use() is None
 
 
-def test_which_address_wins() -> None:
+def test_precedence_of_addresses() -> None:
     assert asked("topic", "list", RUSLO_BOOTSTRAP="127.0.0.1:9") == "127.0.0.1:9"
     for number in (1, 2, 3):
         ruslo("profile", "create", f"p{number}", "-b", f"127.0.0.1:{number}")
@@ -51,7 +51,7 @@ def test_which_address_wins() -> None:
     assert asked("--profile", "p3", "topic", "list", "-b", "127.0.0.1:8") == "127.0.0.1:8"
 
 
-def test_secrets_are_kept(home: Path) -> None:
+def test_secrets_are_hidden(home: Path) -> None:
     words = ["-X", "sasl.username=ann", "-X", "sasl.password=s3cret", "-X", "sasl.mechanism=PLAIN"]
     made = ruslo("profile", "create", "safe", "-b", "127.0.0.1:1", "-X", "security.protocol=SASL_SSL", *words)
     assert made.exit_code == 0, made.output
@@ -84,14 +84,14 @@ def test_mistakes(words: list[str], message: str) -> None:
     assert ProfileStore().names() == []
 
 
-def test_a_profile_is_replaced_only_by_force() -> None:
+def test_a_profile_is_replaced_only_with_force() -> None:
     ruslo("profile", "create", "x", "-b", "127.0.0.1:1")
     assert "Add --force to replace it" in ruslo("profile", "create", "x", "-b", "127.0.0.1:2").output
     assert ruslo("profile", "create", "x", "-b", "127.0.0.1:2", "--force").exit_code == 0
     assert ProfileStore().read("x").settings == {"bootstrap.servers": "127.0.0.1:2"}
 
 
-def test_a_profile_that_cannot_be_read_is_named(home: Path) -> None:
+def test_an_invalid_profile_is_reported_with_its_path(home: Path) -> None:
     ruslo("profile", "create", "one", "-b", "127.0.0.1:1")
     broken = home / "profiles" / "two.properties"
     broken.write_text("bootstrap.servers=\\uZZ\n")

@@ -17,14 +17,14 @@ def taken() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_a_port_that_is_taken_is_named_with_the_option_that_chooses_another(taken: int, before: int) -> None:
-    """Of a cluster each port counts, not only the first."""
+def test_a_port_in_use_is_reported_with_the_option_to_change_it(taken: int, before: int) -> None:
+    """Every port of a cluster is checked, not only the first."""
     arguments = ["dev", "--port", str(taken - before), "--brokers", str(before + 1)]
     result = CliRunner().invoke(cli, arguments)
     assert (result.exit_code, result.stdout) == (1, "")
     assert re.search(r"Port \d+ is in use by another process", result.stderr)
     assert "--port 0" in result.stderr
-    assert "listeners" not in result.stderr, "nobody who runs dev has written that"
+    assert "listeners" not in result.stderr, "the user of dev has not set it"
 
 
 @pytest.mark.parametrize(
@@ -35,13 +35,13 @@ def test_a_port_that_is_taken_is_named_with_the_option_that_chooses_another(take
         ["storage", "format", "-c", __file__, "--standalone"],
     ],
 )
-def test_a_misspelt_property_is_refused(command: list[str]) -> None:
+def test_a_misspelled_property_is_rejected(command: list[str]) -> None:
     result = CliRunner().invoke(cli, [*command, "--set", "num.partition=3"])
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Unknown broker property num.partition. Did you mean num.partitions?" in result.stderr
 
 
-def test_ports_beyond_the_last_are_wrong_usage() -> None:
+def test_ports_above_65535_are_a_usage_error() -> None:
     result = CliRunner().invoke(cli, ["dev", "--port", "65534", "--brokers", "3"])
     assert result.exit_code == 2
     assert "Choose a lower --port" in result.stderr

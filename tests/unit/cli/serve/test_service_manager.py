@@ -9,7 +9,7 @@ from ruslo.cli.serve.service_manager import READY, notify
 
 
 @pytest.mark.parametrize("abstract", [False, True])
-def test_the_manager_hears_what_it_is_told(
+def test_the_state_is_sent_to_the_service_manager(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, abstract: bool
 ) -> None:
     path = str(tmp_path / "notify")
@@ -20,6 +20,6 @@ def test_the_manager_hears_what_it_is_told(
         assert manager.recv(100) == b"READY=1"
 
 
-def test_without_a_manager_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_sent_without_a_service_manager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
     notify(READY)

@@ -40,7 +40,7 @@ def test_format_then_info(properties: Path, tmp_path: Path) -> None:
     assert info[0]["directory_id"] != info[1]["directory_id"]
 
 
-def test_formatting_twice_needs_leave(properties: Path) -> None:
+def test_formatting_twice_needs_ignore_formatted(properties: Path) -> None:
     cluster_id = run("random-uuid").stdout.strip()
     assert run("format", "-c", str(properties), "-s", "-t", cluster_id).exit_code == 0
     again = run("format", "-c", str(properties), "-s", "-t", cluster_id)
@@ -52,7 +52,7 @@ def test_formatting_twice_needs_leave(properties: Path) -> None:
     assert f"belongs to cluster {cluster_id}" in other.stderr
 
 
-def test_who_votes_must_be_said(properties: Path) -> None:
+def test_the_voters_must_be_chosen(properties: Path) -> None:
     result = run("format", "-c", str(properties))
     assert result.exit_code == 1
     assert "--standalone" in result.stderr
@@ -63,7 +63,7 @@ def test_settings_override_the_file(properties: Path, tmp_path: Path) -> None:
     assert json.loads(result.stdout)["formatted"] == [f"{tmp_path}/c"]
 
 
-def test_a_file_that_is_no_node(tmp_path: Path) -> None:
+def test_an_invalid_property_file(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     path.write_text("log.dirs=/nowhere\n")
     result = run("format", "-c", str(path))

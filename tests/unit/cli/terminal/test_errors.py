@@ -10,7 +10,7 @@ from ruslo.model.errors import ConfigError, ErrorCode, KafkaError
 from ruslo.net.errors import BrokerUnreachable, RequestTimedOut
 
 
-def test_an_error_of_the_broker_keeps_its_name_and_gets_advice() -> None:
+def test_a_broker_error_is_shown_with_its_code_and_advice() -> None:
     text = explain(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic 'x' does not exist."))
     assert (
         text
@@ -51,7 +51,7 @@ def test_errors_of_librdkafka() -> None:
     assert "max.message.bytes" in text
 
 
-def test_a_name_that_is_not_text() -> None:
+def test_a_name_that_is_not_utf8() -> None:
     with pytest.raises(UnicodeEncodeError) as caught:
         "\udcff".encode()
     assert explain(caught.value) == "'\\udcff' is not valid UTF-8. Use a name in UTF-8"

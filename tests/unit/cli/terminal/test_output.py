@@ -5,7 +5,7 @@ import pytest
 from ruslo.cli.terminal.output import human_bytes, print_fields, table_lines
 
 
-def test_tables_are_aligned_and_numbers_stand_right() -> None:
+def test_tables_are_aligned_with_numbers_on_the_right() -> None:
     assert table_lines(["NAME", "COUNT", "NOTE"], [("a", 5, None), ("longer", 1234, [1, 2])]) == [
         "NAME    COUNT  NOTE",
         "a           5  -",
@@ -13,7 +13,7 @@ def test_tables_are_aligned_and_numbers_stand_right() -> None:
     ]
 
 
-def test_an_empty_table_is_its_heading() -> None:
+def test_an_empty_table_has_only_a_heading() -> None:
     assert table_lines(["A", "LONG"], []) == ["A  LONG"]
 
 

@@ -40,7 +40,7 @@ def test_formats(words: list[str], printed: str) -> None:
     assert CliRunner().invoke(command, words).output == printed
 
 
-def test_a_format_that_does_not_exist() -> None:
+def test_an_unknown_format() -> None:
     result = CliRunner().invoke(command, ["-o", "xml"])
     assert result.exit_code == 2
     assert "'table', 'json', 'yaml'" in result.output

@@ -13,7 +13,7 @@ scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False,
 values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(texts, inner), max_leaves=20)
 
 
-def test_as_people_read_it() -> None:
+def test_readable_yaml() -> None:
     value = {
         "topic": "orders",
         "partitions": [{"id": 0, "isr": [1, 2]}, {"id": 1, "isr": []}],
@@ -37,5 +37,5 @@ def test_as_people_read_it() -> None:
 
 
 @given(values)
-def test_a_library_reads_the_same(value: object) -> None:
+def test_a_yaml_library_reads_the_same_value(value: object) -> None:
     assert yaml.safe_load(to_yaml(value)) == value

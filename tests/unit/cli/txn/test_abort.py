@@ -18,7 +18,7 @@ def unexpected(asked: Asked) -> Answer:
 
 
 def refused(script: TxnScript, *arguments: str) -> str:
-    """Run what must exit with 1, and return what it says."""
+    """Run a command that must exit with 1; return its stderr."""
     with scripted_bootstrap(script, {"t": 1, TRANSACTION_STATE_TOPIC: 1}) as bootstrap:
         words = ["txn", "abort", *arguments, "--yes"]
         result = CliRunner().invoke(cli, words, env={"RUSLO_BOOTSTRAP": bootstrap})
@@ -26,7 +26,7 @@ def refused(script: TxnScript, *arguments: str) -> str:
     return result.stderr
 
 
-def test_what_is_being_committed_cannot_be_aborted() -> None:
+def test_a_committing_transaction_cannot_be_aborted() -> None:
     script = TxnScript()
     script.add("x", 7, PREPARE_COMMIT, "t")
     script.answers[InitProducerIdRequest] = unexpected
@@ -35,7 +35,7 @@ def test_what_is_being_committed_cannot_be_aborted() -> None:
     assert "'ruslo txn describe x'" in said
 
 
-def test_a_transaction_that_changed_after_it_was_shown_is_left_alone() -> None:
+def test_a_transaction_that_changed_before_confirmation_is_not_aborted() -> None:
     script = TxnScript()
     script.open(7, start_offset=42)
     script.answers[WriteTxnMarkersRequest] = unexpected
@@ -57,7 +57,7 @@ def test_a_transaction_that_changed_after_it_was_shown_is_left_alone() -> None:
     assert "changed in the meantime; nothing was written" in said
 
 
-def test_one_that_its_coordinator_knows_is_refused() -> None:
+def test_a_transaction_that_its_coordinator_knows_is_rejected() -> None:
     script = TxnScript()
     script.open(7, start_offset=42)
     script.add("x", 7, ONGOING, "t")

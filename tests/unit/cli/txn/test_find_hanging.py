@@ -24,7 +24,7 @@ def find_hanging(script: TxnScript, topics: Mapping[str, int], *arguments: str) 
 HEADLESS = {"headless": -1, "t": 1}
 
 
-def test_partitions_without_a_leader_leave_the_question_open() -> None:
+def test_partitions_without_a_leader_fail_the_search() -> None:
     result = find_hanging(TxnScript(), HEADLESS)
     assert result.exit_code == EXIT_UNKNOWN
     assert "partitions without a leader: headless:0" in result.stderr
@@ -33,7 +33,7 @@ def test_partitions_without_a_leader_leave_the_question_open() -> None:
     assert find_hanging(TxnScript(), HEADLESS, "--broker", "1").exit_code == 0, "it leads none of them"
 
 
-def test_what_hangs_is_an_alarm_whatever_else_could_not_be_seen() -> None:
+def test_hanging_transactions_take_precedence_over_leaderless_partitions() -> None:
     script = TxnScript()
     script.open(7, start_offset=42)
     result = find_hanging(script, HEADLESS, "-o", "json")
@@ -43,7 +43,7 @@ def test_what_hangs_is_an_alarm_whatever_else_could_not_be_seen() -> None:
     assert "headless:0" in result.stderr
 
 
-def test_the_command_needs_no_quoting_and_no_other_word() -> None:
+def test_the_abort_command_can_be_pasted() -> None:
     producer = ActiveProducer(7, 3, 0, 1000, -1, 42)
     hanging = HangingTransaction(OpenTransaction(TopicPartition("a.b_c-d", 5), producer), None)
     assert abort_command(hanging) == "ruslo txn abort a.b_c-d 5 --start-offset 42"

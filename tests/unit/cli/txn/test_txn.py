@@ -39,7 +39,7 @@ BY_HAND = ["--producer-id", "1", "--producer-epoch", "0", "--coordinator-epoch",
     ],
 )
 def test_wrong_usage_exits_with_2(arguments: list[str], problem: str) -> None:
-    # Nothing listens at port 1: what gets as far as connecting would exit with 1.
+    # Nothing listens on port 1: a command that connects would exit with 1.
     result = CliRunner().invoke(cli, ["txn", *arguments], env={"RUSLO_BOOTSTRAP": "127.0.0.1:1"})
     assert result.exit_code == 2, result.output
     assert problem in " ".join(result.stderr.split())
@@ -57,17 +57,17 @@ def test_wrong_usage_exits_with_2(arguments: list[str], problem: str) -> None:
         ["abort", "--transactional-id", "x", "--yes"],
     ],
 )
-def test_a_broker_that_is_not_there(arguments: list[str]) -> None:
+def test_an_unreachable_broker(arguments: list[str]) -> None:
     result = CliRunner().invoke(cli, ["txn", *arguments], env={"RUSLO_BOOTSTRAP": "127.0.0.1:1"})
     assert result.exit_code == 1
     assert "cannot connect to 127.0.0.1:1 (connection refused)" in result.stderr
     assert result.stdout == ""
 
 
-def test_the_verbs() -> None:
+def test_commands() -> None:
     assert set(txn.commands) == {"list", "describe", "producers", "find-hanging", "abort"}
 
 
-def test_the_states_are_those_of_the_client() -> None:
-    # Written twice, so that --help need not load the client.
+def test_states_match_the_client() -> None:
+    # The states are repeated so that --help does not import the client.
     assert STATES == transactions.STATES

@@ -52,7 +52,7 @@ def test_each_property_is_declared_in_one_row() -> None:
 
 
 def test_defaults_are_declared_in_the_rows_only() -> None:
-    """No module of ``ruslo`` outside the tables repeats a default of the log under a name of its own."""
+    """No module outside the tables repeats the default of a log property."""
     telling = {str(getattr(LogConfig(), name)) for name in ("max_message_bytes", "segment_bytes")}
     package = Path(ruslo.config.__file__).parents[1]
     repeated = [
@@ -66,7 +66,7 @@ def test_defaults_are_declared_in_the_rows_only() -> None:
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.resource)
-def test_declarations_are_sound(table: ConfigTable) -> None:
+def test_declarations_are_valid(table: ConfigTable) -> None:
     for key in table:
         assert key.doc.endswith("."), key.name
         assert key.doc[0].isupper() or key.doc.startswith("SO_"), key.name
@@ -79,7 +79,7 @@ def test_declarations_are_sound(table: ConfigTable) -> None:
 
 
 @pytest.mark.parametrize("table", [TOPIC, GROUP], ids=lambda table: table.resource)
-def test_synonyms_are_broker_keys_of_the_same_default(table: ConfigTable) -> None:
+def test_synonyms_are_broker_properties_with_the_same_default(table: ConfigTable) -> None:
     for key in table:
         for name in key.synonyms:
             assert name in BROKER, key.name

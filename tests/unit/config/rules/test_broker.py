@@ -19,7 +19,7 @@ CONTROLLER = {**COMBINED, "process.roles": "controller", "listeners": "CONTROLLE
 
 
 @pytest.mark.parametrize("properties", [COMBINED, BROKER, CONTROLLER])
-def test_sound_settings_break_no_rule(properties: Mapping[str, str]) -> None:
+def test_valid_configs_break_no_rule(properties: Mapping[str, str]) -> None:
     assert BrokerConfig.from_properties(properties).node_id == 1
 
 
@@ -72,7 +72,7 @@ def test_sound_settings_break_no_rule(properties: Mapping[str, str]) -> None:
          "sasl.mechanism.inter.broker.protocol", "not enabled"),
     ],
 )  # fmt: skip
-def test_a_broken_rule_names_key_reason_and_fix(
+def test_a_broken_rule_reports_property_reason_and_fix(
     base: Mapping[str, str], change: Mapping[str, str], key: str | None, reason: str
 ) -> None:
     with pytest.raises(InvalidConfig) as refusal:
@@ -83,7 +83,7 @@ def test_a_broken_rule_names_key_reason_and_fix(
     assert all(problem.fix for problem in problems)
 
 
-def test_a_listeners_own_mechanisms_count() -> None:
+def test_sasl_mechanisms_of_a_listener_take_precedence() -> None:
     node = BrokerConfig.from_properties(
         {
             **COMBINED,

@@ -20,7 +20,7 @@ def test_round_trip() -> None:
     )
 
 
-def test_what_apache_kafka_writes_is_taken() -> None:
+def test_plans_of_apache_kafka_are_accepted() -> None:
     text = (
         '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2,3],"log_dirs":["any","any"]}]}'
     )
@@ -52,6 +52,6 @@ def test_what_apache_kafka_writes_is_taken() -> None:
         ),
     ],
 )
-def test_mistakes_are_named(text: str, problem: str) -> None:
+def test_mistakes_are_reported(text: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         parse_plan(text)

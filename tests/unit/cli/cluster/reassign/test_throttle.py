@@ -39,7 +39,7 @@ def test_invalid_rates(text: str) -> None:
         parsed(text)
 
 
-def test_old_replicas_send_and_new_ones_fetch() -> None:
+def test_old_replicas_are_throttled_as_leaders_and_new_ones_as_followers() -> None:
     moves = {
         TopicPartition("a", 1): Move((1, 2), (2, 3)),
         TopicPartition("a", 0): Move((1,), (3,)),

@@ -43,7 +43,7 @@ def test_batches_and_records(tmp_path: Path) -> None:
     assert text.startswith("batch base_offset=0 last_offset=1 count=2 ")
 
 
-def test_metadata_records_are_shown_by_their_fields(tmp_path: Path) -> None:
+def test_metadata_records_are_printed_with_their_fields(tmp_path: Path) -> None:
     value = encode_metadata_record(FeatureLevelRecord(name="metadata.version", feature_level=30), 0)
     path = write_log(
         tmp_path / "__cluster_metadata-0" / "00000000000000000000.log", Record(0, 1, None, value)
@@ -53,7 +53,7 @@ def test_metadata_records_are_shown_by_their_fields(tmp_path: Path) -> None:
     assert rows[1]["fields"] == {"name": "metadata.version", "feature_level": 30}
 
 
-def test_a_metadata_record_that_cannot_be_read_is_still_shown(tmp_path: Path) -> None:
+def test_an_invalid_metadata_record_is_printed_as_bytes(tmp_path: Path) -> None:
     path = write_log(
         tmp_path / "__cluster_metadata-0" / "00000000000000000000.log", Record(0, 1, None, b"\x7f")
     )
@@ -76,7 +76,7 @@ def test_damage_exits_with_1(tmp_path: Path) -> None:
     assert "the batch at offset 0 has a wrong CRC" in said
 
 
-def test_other_files_are_refused(tmp_path: Path) -> None:
+def test_unknown_files_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("hello")
     code, _, said = dump(str(path))
