@@ -15,7 +15,7 @@ from ruslo.client.settings.bootstrap_servers import parse_bootstrap
 from ruslo.client.wire.cluster import Cluster
 from ruslo.model.errors import ConfigError
 from ruslo.net.channel import ChannelSettings
-from ruslo.pipeline.option_values import did_you_mean
+from ruslo.pipeline.suggestions import nearest
 
 BOOTSTRAP: Final = "bootstrap.servers"
 DEFAULT_CLIENT_ID: Final = "ruslo-spark"
@@ -102,9 +102,7 @@ def parse_client_properties(properties: Mapping[str, str]) -> ClientProperties:
         if name.startswith(_SECURITY_PREFIXES):
             raise ConfigError(f"kafka.{name}: TLS and SASL are not supported yet; use a PLAINTEXT listener")
         if name not in _USED and name not in _IGNORED:
-            raise ConfigError(
-                f"kafka.{name} is not a consumer property{did_you_mean(name, _USED | _IGNORED)}"
-            )
+            raise ConfigError(f"kafka.{name} is not a consumer property. {nearest(name, _USED | _IGNORED)}")
     protocol = properties.get("security.protocol", "PLAINTEXT")
     if protocol.upper() != "PLAINTEXT":
         raise ConfigError(

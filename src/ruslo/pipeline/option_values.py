@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from ruslo.model.errors import ConfigError
 from ruslo.model.topics import TopicPartition
+from ruslo.pipeline.durations import duration_ms
+from ruslo.pipeline.suggestions import nearest
+
+T = TypeVar("T")
 
 _SIZE: Final = re.compile(r"(\d+)\s*(b|k|kb|m|mb|g|gb|t|tb)?\Z", re.IGNORECASE)
 _SIZE_UNITS: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)\Z", re.IGNORECASE)
-_DURATION_UNITS: Final = {
-    "ms": 1,
-    "s": 1000,
-    "m": 60_000,
-    "min": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-}
 
 
 class OptionValues:
@@ -33,10 +27,10 @@ class OptionValues:
 
     def refuse_unknown(self, known: Iterable[str], what: str) -> None:
         """Raise for the first option that is not ``known``, and suggest a similar name."""
-        names = {name.lower(): name for name in known}
+        names = {name.lower() for name in known}
         for name in self._values:
             if name not in names and not name.startswith("kafka."):
-                raise ConfigError(f"{what} has no option {name!r}{_did_you_mean(name, names)}")
+                raise ConfigError(f"{what} has no option {name!r}. {nearest(name, known)}")
 
     def __contains__(self, name: str) -> bool:
         return name.lower() in self._values
@@ -80,10 +74,12 @@ class OptionValues:
         value = self.text(name)
         if value is None:
             return default
-        found = _DURATION.match(value)
-        if found is None:
-            raise ConfigError(f"{name}={value}: give a number with a unit, such as 500ms, 30s, 15m or 1h")
-        return int(found[1]) * _DURATION_UNITS[found[2].lower()]
+        try:
+            return duration_ms(value)
+        except ValueError:
+            raise ConfigError(
+                f"{name}={value}: give a number with a unit, such as 500ms, 30s, 15m or 1h"
+            ) from None
 
     def names(self, name: str) -> tuple[str, ...] | None:
         """A comma-separated list."""
@@ -97,10 +93,9 @@ class OptionValues:
 
     def by_topic(self, name: str) -> dict[str, int]:
         """``{"orders": 1000}``; sizes may be written as text with a unit."""
-        found: dict[str, int] = {}
-        for topic, limit in self._json_object(name, '{"orders": 1000}').items():
-            found[topic] = parse_size(f"{name} of {topic}", str(limit))
-        return found
+        value = self.text(name)
+        limits = {} if value is None else decode_json(name, value, dict[str, object], '{"orders": 1000}')
+        return {topic: parse_size(f"{name} of {topic}", str(limit)) for topic, limit in limits.items()}
 
     def client_properties(self) -> dict[str, str]:
         """The ``kafka.`` options, without that prefix."""
@@ -111,10 +106,6 @@ class OptionValues:
             if name.startswith(prefix)
         }
 
-    def _json_object(self, name: str, example: str) -> dict[str, object]:
-        value = self.text(name)
-        return {} if value is None else parse_json_object(name, value, example)
-
 
 def parse_size(name: str, value: str) -> int:
     found = _SIZE.match(value.strip())
@@ -124,34 +115,18 @@ def parse_size(name: str, value: str) -> int:
     return int(found[1]) * _SIZE_UNITS[unit[:1]]
 
 
-def parse_json_object(name: str, value: str, example: str) -> dict[str, object]:
+def decode_json(name: str, value: str, kind: type[T], example: str) -> T:
     try:
-        return msgspec.json.decode(value, type=dict[str, object])
+        return msgspec.json.decode(value, type=kind)
     except msgspec.DecodeError as error:
         raise ConfigError(f"{name}={value}: write it as JSON, such as {example} ({error})") from None
 
 
 def parse_by_partition(name: str, value: str) -> dict[TopicPartition, int]:
     """``{"orders": {"0": 23, "1": -2}}``, as Spark's Kafka connector writes offsets and times."""
-    example = '{"orders": {"0": 23, "1": 45}}'
-    try:
-        decoded = msgspec.json.decode(value, type=dict[str, dict[int, int]])
-    except msgspec.DecodeError as error:
-        raise ConfigError(f"{name}={value}: write it as JSON, such as {example} ({error})") from None
+    decoded = decode_json(name, value, dict[str, dict[int, int]], '{"orders": {"0": 23, "1": 45}}')
     return {
         TopicPartition(topic, partition): number
         for topic, partitions in decoded.items()
         for partition, number in partitions.items()
     }
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``. Did you mean 'x'?`` if a known name is similar, else all known names."""
-    return _did_you_mean(name, {other.lower(): other for other in known})
-
-
-def _did_you_mean(name: str, known: Mapping[str, str]) -> str:
-    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
-    if close:
-        return f". Did you mean {known[close[0]]!r}?"
-    return f"; use one of {', '.join(sorted(known.values()))}"

@@ -34,7 +34,7 @@ _LOCAL_CHECKPOINTS: Final[Mapping[str, str]] = {
     # The default manager forks a process for each file it writes to a local file system.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
+    )
 }
 _NUMBA_CACHE: Final = "NUMBA_CACHE_DIR"
 _JAVA_EXCEPTION: Final = re.compile(r":?\s*[\w.]+(?:Exception|Error): ")

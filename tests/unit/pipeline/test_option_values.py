@@ -16,7 +16,7 @@ def test_names_are_case_insensitive() -> None:
 def test_unknown_names_are_rejected_with_a_suggestion() -> None:
     with pytest.raises(ConfigError, match=r"no option 'startingoffset'\. Did you mean 'startingOffsets'"):
         OptionValues({"startingOffset": "x"}).refuse_unknown(["startingOffsets", "subscribe"], "it")
-    with pytest.raises(ConfigError, match="use one of startingOffsets, subscribe"):
+    with pytest.raises(ConfigError, match="Use one of startingOffsets, subscribe"):
         OptionValues({"zzz": "x"}).refuse_unknown(["startingOffsets", "subscribe"], "it")
     OptionValues({"kafka.anything": "x"}).refuse_unknown([], "it")
 

@@ -54,9 +54,7 @@ class FilesSource(Source):
     def problems(self) -> Iterator[Problem]:
         if self.watch and self.columns() is None:
             yield Problem(
-                "format",
-                "a watched folder needs a schema, because it may be empty",
-                "Add 'schema: …'.",
+                "format", "a watched folder needs a schema, because it may be empty", "Add 'schema: …'."
             )
 
     def read(self, spark: SparkSession, context: PipelineContext) -> DataFrame:

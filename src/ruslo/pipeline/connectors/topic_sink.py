@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 from ruslo.model.errors import ConfigError
 from ruslo.pipeline.connectors.base import PipelineContext, Problem, Sink
 from ruslo.pipeline.connectors.common import BOOTSTRAP
-from ruslo.pipeline.files.finding import nearest
 from ruslo.pipeline.files.keys import Key
 from ruslo.pipeline.files.value_types import Choice, ListOf, Options, Text, Topic
+from ruslo.pipeline.suggestions import nearest
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -31,11 +31,7 @@ class TopicSink(Sink):
             ListOf(Text()),
             "the columns that become the JSON value; by default all that do not start with `_`",
         ),
-        Key(
-            "value_column",
-            Text(),
-            "the column with the value as text or bytes; null is a tombstone",
-        ),
+        Key("value_column", Text(), "the column with the value as text or bytes; null is a tombstone"),
         Key("headers", Text(), "the column with headers"),
         Key("timestamp", Text(), "the column that becomes the record's timestamp"),
         Key("partition", Text(), "the column with the partition"),

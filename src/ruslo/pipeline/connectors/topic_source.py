@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 _FORMATS = ("binary", "string", "json", "avro")
 _WITH_FIELDS = ("json", "avro")
 # In views these columns start with an underscore, to avoid clashes with fields of the value.
-RECORD_COLUMNS = {
-    "topic": "STRING",
-    "partition": "INT",
-    "offset": "BIGINT",
-    "timestamp": "TIMESTAMP",
-}
+RECORD_COLUMNS = {"topic": "STRING", "partition": "INT", "offset": "BIGINT", "timestamp": "TIMESTAMP"}
 _HEADERS_TYPE = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
 _ERROR_TYPE = "STRUCT<reason: STRING, key: BINARY, value: BINARY>"
 _FORMAT_KEYS = (

@@ -40,13 +40,7 @@ copy_bytes = cast("Callable[[Bytes, int, Bytes, int, int], None]", _block_copy)
 
 @compiled(types.void(BYTES, INT64S, INT32S, INT64, INT64, INT32S, OUT_BYTES))
 def gather(
-    data: Bytes,
-    at: Int64s,
-    lengths: Int32s,
-    first: int,
-    last: int,
-    out_offsets: Int32s,
-    out: Bytes,
+    data: Bytes, at: Int64s, lengths: Int32s, first: int, last: int, out_offsets: Int32s, out: Bytes
 ) -> None:
     """Copy ``data[at[i] :][: lengths[i]]`` for rows first..last to ``out``; a length of -1 is null.
 

@@ -136,12 +136,7 @@ def _walk_joined(
 
 
 def _walk(
-    table: BatchTable,
-    data: Bytes,
-    starts: Int64s,
-    ends: Int64s,
-    first_offset: int,
-    end_offset: int,
+    table: BatchTable, data: Bytes, starts: Int64s, ends: Int64s, first_offset: int, end_offset: int
 ) -> Rows:
     counts = table.counts
     impossible = np.flatnonzero((counts < 0) | (counts * SMALLEST_RECORD > ends - starts))

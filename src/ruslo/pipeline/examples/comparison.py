@@ -10,8 +10,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from ruslo.pipeline.files.finding import nearest
 from ruslo.pipeline.files.model import Row
+from ruslo.pipeline.suggestions import nearest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,12 +7,13 @@ from typing import Any, TypeVar
 
 from ruslo.pipeline.connectors.base import Sink, Source
 from ruslo.pipeline.connectors.registry import SINKS, SOURCES
-from ruslo.pipeline.files.finding import Findings, Location, nearest
+from ruslo.pipeline.files.finding import Findings, Location
 from ruslo.pipeline.files.keys import Key, Reported, read_keys
 from ruslo.pipeline.files.located import Located
 from ruslo.pipeline.files.model import Input, Output
 from ruslo.pipeline.files.value_types import Choice, Text
 from ruslo.pipeline.files.view_keys import WATERMARK, view_name
+from ruslo.pipeline.suggestions import nearest
 
 C = TypeVar("C", Source, Sink)
 

@@ -71,10 +71,7 @@ def _rows_by_name(node: Located, only: str | None, what: str, findings: Findings
         return {name: _rows(item, findings) for name, item in node.value.items()}
     if isinstance(node.value, list) and only is None:
         findings.error(
-            node.location,
-            "wrong-type",
-            f"the pipeline has more than one {what}",
-            f"Write '{what}: [rows]'.",
+            node.location, "wrong-type", f"the pipeline has more than one {what}", f"Write '{what}: [rows]'."
         )
         raise Reported
     rows = _rows(node, findings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -81,12 +80,3 @@ class PipelineInvalid(ConfigError):
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.findings = [finding for finding in findings if finding.severity is Severity.ERROR]
         super().__init__("\n".join(str(finding) for finding in self.findings))
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """Suggests a similar known word, or lists all of them."""
-    names = list(known)
-    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-    if near:
-        return f"Did you mean {near[0]!r}?"
-    return f"Known: {', '.join(sorted(names))}." if names else ""

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ruslo.model.errors import ConfigError
-from ruslo.pipeline.files.finding import nearest
+from ruslo.pipeline.suggestions import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,7 @@ def split_reference(reference: str) -> tuple[str, str]:
     module, separator, function = reference.partition(":")
     if not separator or not module or not function.isidentifier():
         raise ReferenceProblem(
-            f"invalid function reference {reference!r}",
-            "Write module:function, such as enrich:add_country.",
+            f"invalid function reference {reference!r}", "Write module:function, such as enrich:add_country."
         )
     return module.removesuffix(".py"), function
 

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ruslo.pipeline.files.finding import nearest
+from ruslo.pipeline.suggestions import nearest
 
 _PLAIN = frozenset(
     [

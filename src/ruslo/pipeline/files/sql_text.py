@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ruslo.pipeline.files.finding import nearest
+from ruslo.pipeline.suggestions import nearest
 
 _BEGINNINGS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 _TOKENS = re.compile(

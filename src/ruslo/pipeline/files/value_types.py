@@ -8,11 +8,12 @@ from functools import partial
 from typing import Any
 
 from ruslo.model.topics import topic_name_problem
-from ruslo.pipeline.files.durations import duration_ms
-from ruslo.pipeline.files.finding import Findings, Location, nearest
+from ruslo.pipeline.durations import duration_ms
+from ruslo.pipeline.files.finding import Findings, Location
 from ruslo.pipeline.files.keys import Key, Reported, Unreadable, ValueType, read_keys
 from ruslo.pipeline.files.located import Located, kind_of
 from ruslo.pipeline.files.schema_text import SchemaProblem, parse_schema
+from ruslo.pipeline.suggestions import nearest
 
 
 @dataclass(frozen=True, slots=True)

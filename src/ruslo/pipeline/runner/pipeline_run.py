@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ruslo.model.errors import ConfigError
 from ruslo.pipeline.connectors.base import PipelineContext
-from ruslo.pipeline.files.durations import spark_interval
+from ruslo.pipeline.durations import spark_interval
 from ruslo.pipeline.files.model import History, OnError, Output, Pipeline
 from ruslo.pipeline.registration import is_connect
 from ruslo.pipeline.runner.batch_run import BatchRun
@@ -61,12 +61,7 @@ class PipelineRun:
             self.runs = [BatchRun(output, partial(self._save, output)) for output in self.pipeline.outputs]
             return
         self.runs = [
-            QueryRun(
-                output,
-                self._phases(),
-                self._on_error(),
-                partial(self._start, output),
-            )
+            QueryRun(output, self._phases(), self._on_error(), partial(self._start, output))
             for output in self.pipeline.outputs
         ]
 

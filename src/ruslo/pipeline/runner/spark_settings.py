@@ -9,10 +9,7 @@ from ruslo.model.errors import ConfigError
 from ruslo.pipeline.files.model import Pipeline
 from ruslo.pipeline.session import is_session_setting
 
-_DEFAULTS = {
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
-}
+_DEFAULTS = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 
 
 def shared_settings(pipelines: Sequence[Pipeline], given: Mapping[str, str]) -> dict[str, str]:

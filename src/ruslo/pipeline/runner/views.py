@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ruslo.model.errors import ConfigError
-from ruslo.pipeline.files.durations import spark_interval
+from ruslo.pipeline.durations import spark_interval
 from ruslo.pipeline.files.finding import Location
 from ruslo.pipeline.files.model import Input, Pipeline, Step, Watermark
 from ruslo.pipeline.files.python_ref import load_function, shape_of

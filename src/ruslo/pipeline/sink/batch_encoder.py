@@ -14,14 +14,7 @@ from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.sink.partitioner import partitions_of_keys, stick_keyless
 from ruslo.pipeline.sink.record_columns import RecordColumns
 from ruslo.pipeline.sink.record_encoder import encode_rows
-from ruslo.records.batch import (
-    HEADER,
-    HEADER_SIZE,
-    LENGTH_OVERHEAD,
-    MAGIC_V2,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-)
+from ruslo.records.batch import HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC_V2, NO_PRODUCER_ID, NO_SEQUENCE
 from ruslo.records.builder import set_crc
 from ruslo.records.compression import compress
 

@@ -11,7 +11,8 @@ from ruslo.model.errors import ConfigError
 from ruslo.model.topics import topic_name_problem
 from ruslo.pipeline.client_properties import ClientProperties, parse_client_properties
 from ruslo.pipeline.dead_letters.options import sink_topic
-from ruslo.pipeline.option_values import OptionValues, did_you_mean
+from ruslo.pipeline.option_values import OptionValues
+from ruslo.pipeline.suggestions import nearest
 from ruslo.records.compression import Codec
 
 Delivery = Literal["exactly_once", "at_least_once"]
@@ -148,7 +149,7 @@ def _producer_properties(properties: Mapping[str, str]) -> dict[str, str]:
         if name == "transactional.id":
             raise ConfigError("kafka.transactional.id cannot be set: the sink derives it from sinkName")
         if name not in known and not name.startswith(("sasl.", "ssl.")):
-            raise ConfigError(f"kafka.{name} is not a producer property{did_you_mean(name, known)}")
+            raise ConfigError(f"kafka.{name} is not a producer property. {nearest(name, known)}")
     if properties.get("acks", "all") not in ("all", "-1"):
         raise ConfigError(
             f"kafka.acks={properties['acks']}: the sink always waits for all in-sync replicas; remove it"

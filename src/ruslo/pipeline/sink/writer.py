@@ -9,11 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from ruslo.model.errors import ConfigError
 from ruslo.pipeline.dead_letters.staging import DeadLetterStaging
@@ -147,9 +143,7 @@ def _staged(messages: Sequence[WriterCommitMessage | None]) -> list[StagedRows]:
 
 
 def _write(
-    setup: _Setup,
-    iterator: Iterator[pa.RecordBatch],
-    folder: Callable[[TaskBatch], str],
+    setup: _Setup, iterator: Iterator[pa.RecordBatch], folder: Callable[[TaskBatch], str]
 ) -> WriterCommitMessage:
     """Runs in a task."""
     context = TaskContext.get()

@@ -17,14 +17,7 @@ from ruslo.pipeline.dead_letters.options import StagingTarget, source_staging, s
 from ruslo.pipeline.option_values import OptionValues
 from ruslo.pipeline.source import limits, subscription
 from ruslo.pipeline.source.limits import NO_LIMITS, TriggerLimits, parse_limits
-from ruslo.pipeline.source.positions import (
-    EARLIEST,
-    LATEST,
-    Positions,
-    parse_ending,
-    parse_starting,
-    refuse,
-)
+from ruslo.pipeline.source.positions import EARLIEST, LATEST, Positions, parse_ending, parse_starting, refuse
 from ruslo.pipeline.source.subscription import Subscription, parse_subscription
 
 OnDecodeError = Literal["fail", "drop", "column", "deadletter"]
@@ -125,8 +118,7 @@ class SourceOptions:
             _check_positions(values, starting, ending, streaming)
         key, value = _payload(values, "key"), _payload(values, "value")
         on_decode_error = cast(
-            "OnDecodeError",
-            values.choice("onDecodeError", ("fail", "drop", "column", "deadletter"), "fail"),
+            "OnDecodeError", values.choice("onDecodeError", ("fail", "drop", "column", "deadletter"), "fail")
         )
         dead_letters = on_decode_error == "deadletter"
         return cls(

@@ -143,12 +143,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         until = SourceOffsets.from_json(end)
         began = SourceOffsets(until.topic_ids, until.since) if until.since else SourceOffsets.from_json(start)
-        starts = resume(
-            began,
-            until,
-            self._client,
-            fail_on_data_loss=self._options.fail_on_data_loss,
-        )
+        starts = resume(began, until, self._client, fail_on_data_loss=self._options.fail_on_data_loss)
         return [*plan_scan(self._client, self._options, until.topic_ids, starts, until.offsets)]
 
     def stop(self) -> None:

@@ -6,12 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import msgspec
-
 from ruslo.client.wire.metadata import ClusterMetadata, TopicInfo
 from ruslo.model.errors import ConfigError
 from ruslo.model.topics import INTERNAL_TOPICS, TopicPartition, topic_name_problem
-from ruslo.pipeline.option_values import OptionValues
+from ruslo.pipeline.option_values import OptionValues, decode_json
 
 NAMES = ("subscribe", "subscribePattern", "assign")
 
@@ -79,10 +77,7 @@ def parse_subscription(values: OptionValues) -> Subscription:
 
 def _parse_assign(value: str) -> tuple[TopicPartition, ...]:
     example = '{"orders": [0, 1]}'
-    try:
-        decoded = msgspec.json.decode(value, type=dict[str, list[int]])
-    except msgspec.DecodeError as error:
-        raise ConfigError(f"assign={value}: write it as JSON, such as {example} ({error})") from None
+    decoded = decode_json("assign", value, dict[str, list[int]], example)
     partitions = {TopicPartition(topic, number) for topic, numbers in decoded.items() for number in numbers}
     if not partitions:
         raise ConfigError(f"assign={value} names no partition: write it as {example}")

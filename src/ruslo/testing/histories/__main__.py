@@ -44,12 +44,7 @@ def histories() -> None:
 )
 @click.argument("folder", type=click.Path(path_type=Path))
 def run_workload(
-    bootstrap_server: str,
-    seconds: float,
-    writers: int,
-    partitions: int,
-    inject_faults: bool,
-    folder: Path,
+    bootstrap_server: str, seconds: float, writers: int, partitions: int, inject_faults: bool, folder: Path
 ) -> None:
     """Run transactional producers and consumers, record their history in FOLDER, and check it.
 

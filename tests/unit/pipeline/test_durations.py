@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.pipeline.files.durations import duration_ms
+from ruslo.pipeline.durations import duration_ms
 
 
 @pytest.mark.parametrize(
