@@ -107,8 +107,7 @@ class Sampler:
     async def background_updates(self) -> AsyncIterator[None]:
         """As ``updates``, for listeners that do not count as visits."""
         while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._sampled.wait(), _VISIT_S / 2)
+            await _wait(self._sampled, _VISIT_S / 2)
             yield
 
     # -- the loop
@@ -123,11 +122,8 @@ class Sampler:
             duration_s = time.monotonic() - started
             visited = time.monotonic() - self._visited_s < _VISIT_S
             self._wake.clear()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(
-                    self._wake.wait(),
-                    max(_INTERVAL_S if visited else _IDLE_INTERVAL_S, duration_s * _PAUSE_FACTOR),
-                )
+            interval_s = _INTERVAL_S if visited else _IDLE_INTERVAL_S
+            await _wait(self._wake, max(interval_s, duration_s * _PAUSE_FACTOR))
 
     async def _refresh(self, max_age_s: float) -> None:
         async with self._lock:
@@ -196,3 +192,10 @@ class Sampler:
             elapsed_s = max(now.at_s - self._sizes_at[0], 0.001)
             self._bytes_per_s = max(0.0, (total - self._sizes_at[1]) / elapsed_s)
         self._sizes_at = (now.at_s, total)
+
+
+async def _wait(event: asyncio.Event, timeout_s: float) -> None:
+    """``asyncio.wait_for`` would drop a cancellation that comes at the same time as the event."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            await event.wait()

@@ -1,4 +1,4 @@
-"""A TCP server that answers requests as a test tells it to: for what no healthy broker would do."""
+"""A TCP server whose responses a test scripts, for behaviour that no healthy broker has."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from ruslo.protocol.messages.metadata_response import (
 )
 
 
-class Asked(NamedTuple):
+class ReceivedRequest(NamedTuple):
     api_key: int
     version: int
     correlation_id: int
     message: Message
 
 
-Answer = Message | bytes | None
+ScriptedResponse = Message | bytes | None
 """A response, raw bytes to send as they are, or None to close the connection."""
 
-Script = Callable[[Asked], "Answer | Awaitable[Answer]"]
+Script = Callable[[ReceivedRequest], "ScriptedResponse | Awaitable[ScriptedResponse]"]
 
 
 def all_versions(limits: dict[int, tuple[int, int]] | None = None) -> ApiVersionsResponse:
-    """What a broker of our own release offers; ``limits`` narrows some APIs."""
+    """The versions of this release; ``limits`` narrows those of some APIs."""
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(
@@ -51,18 +51,18 @@ def all_versions(limits: dict[int, tuple[int, int]] | None = None) -> ApiVersion
 class ScriptedBroker:
     """``async with ScriptedBroker(script) as broker``.
 
-    The script raises KeyError for what it leaves to the default answers: those to ApiVersions and Metadata.
+    The script raises KeyError to get the default response to ApiVersions or Metadata.
     """
 
     def __init__(self, script: Script | None = None, *, port: int = 0) -> None:
         self.script = script
         self.port = port
-        self.asked: list[Asked] = []
+        self.requests: list[ReceivedRequest] = []
         self.connections = 0
         self.topics: dict[str, int] = {}
         """Leaders of partition 0 of each topic, for Metadata."""
         self.nodes: dict[int, int] = {}
-        """Ports of the brokers that Metadata names; this one alone if empty."""
+        """Ports of the brokers in Metadata by id; only this broker if empty."""
         self._writers: list[asyncio.StreamWriter] = []
 
     async def __aenter__(self) -> Self:
@@ -76,7 +76,7 @@ class ScriptedBroker:
         await self.close()
 
     def hang_up(self) -> None:
-        """End the connections, and go on listening."""
+        """Close the connections, but keep listening."""
         for writer in self._writers:
             writer.close()
 
@@ -85,8 +85,8 @@ class ScriptedBroker:
         self.hang_up()
         await self._server.wait_closed()
 
-    def asked_for(self, api_key: int) -> list[Asked]:
-        return [asked for asked in self.asked if asked.api_key == api_key]
+    def requests_of(self, api_key: int) -> list[ReceivedRequest]:
+        return [received for received in self.requests if received.api_key == api_key]
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -98,27 +98,27 @@ class ScriptedBroker:
                 header, pos = read_request_header(frame, 0)
                 request = API_BY_KEY[header.api_key].request
                 message, _ = request.read(frame, pos, min(header.api_version, request.MAX_VERSION))
-                asked = Asked(header.api_key, header.api_version, header.correlation_id, message)
-                self.asked.append(asked)
-                answer = await self._answer(asked)
-                if answer is None:
+                received = ReceivedRequest(header.api_key, header.api_version, header.correlation_id, message)
+                self.requests.append(received)
+                response = await self._respond(received)
+                if response is None:
                     break
-                writer.write(answer if isinstance(answer, bytes) else encode(asked, answer))
+                writer.write(response if isinstance(response, bytes) else encode(received, response))
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
             writer.close()
 
-    async def _answer(self, asked: Asked) -> Answer:
+    async def _respond(self, received: ReceivedRequest) -> ScriptedResponse:
         if self.script is not None:
             try:
-                answer = self.script(asked)
-                return await answer if isinstance(answer, Awaitable) else answer
+                response = self.script(received)
+                return await response if isinstance(response, Awaitable) else response
             except KeyError:
                 pass
-        if asked.api_key == ApiVersionsResponse.API_KEY:
+        if received.api_key == ApiVersionsResponse.API_KEY:
             return all_versions()
-        assert asked.api_key == MetadataResponse.API_KEY, f"the script has no answer to {asked}"
+        assert received.api_key == MetadataResponse.API_KEY, f"the script has no response to {received}"
         return self._metadata()
 
     def _metadata(self) -> MetadataResponse:
@@ -145,9 +145,9 @@ class ScriptedBroker:
         )
 
 
-def encode(asked: Asked, answer: Message, version: int | None = None) -> bytes:
-    """A response frame; ``version`` other than the request's for brokers that misbehave."""
+def encode(received: ReceivedRequest, response: Message, version: int | None = None) -> bytes:
+    """A response frame; ``version`` may differ from the request's, for misbehaving brokers."""
     body = bytearray()
-    write_response_header(body, asked.api_key, asked.version, asked.correlation_id)
-    answer.write(body, asked.version if version is None else version)
+    write_response_header(body, received.api_key, received.version, received.correlation_id)
+    response.write(body, received.version if version is None else version)
     return struct.pack(">i", len(body)) + bytes(body)

@@ -1,4 +1,4 @@
-"""A scripted broker in a thread of its own, for commands, which run loops of their own."""
+"""A scripted broker in a thread, for commands, which run their own event loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.brokers.scripted_broker import Script, ScriptedBroker
 
 @contextlib.contextmanager
 def scripted_bootstrap(script: Script, topics: Mapping[str, int]) -> Iterator[str]:
-    """Its address. ``topics``: the leader of partition 0 of each, -1 for none."""
+    """Yields the address. ``topics``: the leader of partition 0 by topic, -1 for none."""
     started, stop = threading.Event(), asyncio.Event()
     broker = ScriptedBroker(script)
     broker.topics = dict(topics)

@@ -25,7 +25,7 @@ from ruslo.protocol.messages.find_coordinator_response import Coordinator, FindC
 from ruslo.protocol.messages.list_transactions_request import ListTransactionsRequest
 from ruslo.protocol.messages.list_transactions_response import ListTransactionsResponse
 from ruslo.protocol.messages.list_transactions_response import TransactionState as Listed
-from tests.support.brokers.scripted_broker import Answer, Asked, all_versions
+from tests.support.brokers.scripted_broker import ReceivedRequest, ScriptedResponse, all_versions
 
 
 class TxnScript:
@@ -36,7 +36,7 @@ class TxnScript:
         self.transactions: dict[str, TransactionState] = {}
         self.producers: list[ProducerState] = []
         """Of whatever partition is asked for."""
-        self.answers: dict[type[Message], Callable[[Asked], Answer]] = {}
+        self.answers: dict[type[Message], Callable[[ReceivedRequest], ScriptedResponse]] = {}
         """Instead of, or besides, those to the questions below."""
 
     def add(self, transactional_id: str, producer_id: int, state: str, *topics: str) -> None:
@@ -62,7 +62,7 @@ class TxnScript:
             )
         )
 
-    def __call__(self, asked: Asked) -> Answer:
+    def __call__(self, asked: ReceivedRequest) -> ScriptedResponse:
         message = asked.message
         if asked.api_key == ApiVersionsRequest.API_KEY:
             return all_versions(self.limits)

@@ -19,7 +19,7 @@ def test_a_server_that_is_not_a_broker_is_contacted_once() -> None:
             address = f"127.0.0.1:{server.port}"
             with pytest.raises(ConnectionLost, match="check that this is a Kafka broker"):
                 await asyncio.to_thread(with_admin, address, lambda admin: admin.groups.list())
-            return len(server.asked)
+            return len(server.requests)
 
     assert asyncio.run(run()) == 1
 

@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+import pytest
+
 from ruslo.client.admin.admin import Admin
 from ruslo.client.wire.metadata import PartitionInfo, TopicInfo
 from ruslo.console.sampler import Sampler
@@ -100,3 +102,23 @@ async def test_cancelled_listeners_do_not_block_others() -> None:
     async with asyncio.timeout(30):
         await refresh()
         await staying
+
+
+@pytest.mark.parametrize("loop_iterations", range(5))
+async def test_a_listener_that_is_cancelled_during_an_update_ends(loop_iterations: int) -> None:
+    """``asyncio.wait_for`` of Python 3.11 drops such a cancellation, and a console never stopped."""
+    sampler = Sampler(Admin("127.0.0.1:1"))
+
+    async def listen() -> None:
+        async for _ in sampler.background_updates():
+            pass
+
+    listener = asyncio.create_task(listen())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    sampler._notify()
+    for _ in range(loop_iterations):
+        await asyncio.sleep(0)
+    listener.cancel()
+    done, _ = await asyncio.wait([listener], timeout=1)
+    assert done

@@ -18,7 +18,14 @@ from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from ruslo.protocol.messages.metadata_request import MetadataRequest
 from ruslo.protocol.messages.metadata_response import MetadataResponse
 from ruslo.protocol.messages.produce_request import ProduceRequest
-from tests.support.brokers.scripted_broker import Answer, Asked, Script, ScriptedBroker, all_versions, encode
+from tests.support.brokers.scripted_broker import (
+    ReceivedRequest,
+    Script,
+    ScriptedBroker,
+    ScriptedResponse,
+    all_versions,
+    encode,
+)
 
 METADATA = MetadataRequest.API_KEY
 QUICK = ChannelSettings(request_timeout_ms=5_000, max_response_bytes=1_000_000)
@@ -40,7 +47,9 @@ def with_broker(
     asyncio.run(run())
 
 
-def answering_metadata(answer: Callable[[Asked], Answer | Awaitable[Answer]]) -> Script:
+def answering_metadata(
+    answer: Callable[[ReceivedRequest], ScriptedResponse | Awaitable[ScriptedResponse]],
+) -> Script:
     return lambda asked: {METADATA: answer}[asked.api_key](asked)
 
 
@@ -51,7 +60,7 @@ def ask_metadata(connection: Channel, *, timeout_ms: int | None = None) -> Await
 def test_the_highest_common_version_is_used() -> None:
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
         assert (await ask_metadata(connection)).cluster_id == "scripted"
-        assert broker.asked_for(METADATA)[0].version == 9
+        assert broker.requests_of(METADATA)[0].version == 9
 
     with_broker(lambda asked: {18: all_versions({METADATA: (3, 9)})}[asked.api_key], use)
 
@@ -72,7 +81,7 @@ def test_versions_that_do_not_meet() -> None:
 
 
 def test_a_broker_that_knows_only_an_old_api_versions() -> None:
-    def script(asked: Asked) -> Answer:
+    def script(asked: ReceivedRequest) -> ScriptedResponse:
         if asked.api_key != ApiVersionsRequest.API_KEY:
             raise KeyError
         if asked.version > 1:
@@ -84,7 +93,7 @@ def test_a_broker_that_knows_only_an_old_api_versions() -> None:
         return all_versions()
 
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
-        assert [asked.version for asked in broker.asked_for(ApiVersionsRequest.API_KEY)] == [4, 1]
+        assert [asked.version for asked in broker.requests_of(ApiVersionsRequest.API_KEY)] == [4, 1]
         await ask_metadata(connection)
 
     with_broker(script, use)
@@ -95,7 +104,7 @@ def test_requests_are_pipelined_and_matched() -> None:
         answers = await asyncio.gather(*(ask_metadata(connection) for _ in range(50)))
         assert len(answers) == 50
         assert broker.connections == 1
-        assert len({asked.correlation_id for asked in broker.asked}) == 51
+        assert len({asked.correlation_id for asked in broker.requests}) == 51
 
     with_broker(None, use)
 
@@ -161,16 +170,16 @@ def test_who_hangs_up_itself_was_not_hung_up_on() -> None:
 
 
 def test_who_gives_up_waiting_takes_nothing_from_the_others() -> None:
-    asked_for, hold = asyncio.Event(), asyncio.Event()
+    requests_of, hold = asyncio.Event(), asyncio.Event()
 
-    async def late(asked: Asked) -> Answer:
-        asked_for.set()
+    async def late(asked: ReceivedRequest) -> ScriptedResponse:
+        requests_of.set()
         await hold.wait()
         return MetadataResponse(cluster_id="late")
 
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
         given_up, other = (asyncio.ensure_future(ask_metadata(connection)) for _ in range(2))
-        await asked_for.wait()
+        await requests_of.wait()
         given_up.cancel()
         await asyncio.gather(given_up, return_exceptions=True)
         hold.set()
@@ -181,7 +190,7 @@ def test_who_gives_up_waiting_takes_nothing_from_the_others() -> None:
 
 
 async def test_no_answer_in_time_ends_the_connection() -> None:
-    async def never(asked: Asked) -> Answer:
+    async def never(asked: ReceivedRequest) -> ScriptedResponse:
         await asyncio.sleep(60)
         return None
 
@@ -220,7 +229,7 @@ def test_bytes_that_are_no_answer(answer: bytes, message: str) -> None:
 
 @pytest.mark.parametrize("tail", [b"", b"\xff" * 20])
 def test_a_response_that_cannot_be_decoded(tail: bytes) -> None:
-    def garbled(asked: Asked) -> bytes:
+    def garbled(asked: ReceivedRequest) -> bytes:
         body = struct.pack(">i", asked.correlation_id) + tail
         return struct.pack(">i", len(body)) + body
 
@@ -233,7 +242,7 @@ def test_a_response_that_cannot_be_decoded(tail: bytes) -> None:
 
 
 def test_a_response_with_trailing_bytes() -> None:
-    def padded(asked: Asked) -> bytes:
+    def padded(asked: ReceivedRequest) -> bytes:
         frame = encode(asked, MetadataResponse())
         return struct.pack(">i", len(frame) - 4 + 3) + frame[4:] + b"xyz"
 
@@ -245,12 +254,12 @@ def test_a_response_with_trailing_bytes() -> None:
 
 
 def test_what_is_not_answered_is_only_sent() -> None:
-    silence: list[Answer] = [b""]
+    silence: list[ScriptedResponse] = [b""]
 
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
         await connection.send_without_response(MetadataRequest(topics=[]))
         assert (await ask_metadata(connection)).cluster_id == "answered"
-        assert len(broker.asked_for(METADATA)) == 2
+        assert len(broker.requests_of(METADATA)) == 2
 
     answered = MetadataResponse(cluster_id="answered")
     with_broker(answering_metadata(lambda asked: silence.pop() if silence else answered), use)

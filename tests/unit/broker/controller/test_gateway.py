@@ -18,7 +18,7 @@ from ruslo.protocol.messages.envelope_request import EnvelopeRequest
 from ruslo.protocol.messages.envelope_response import EnvelopeResponse
 from ruslo.protocol.messages.remove_raft_voter_request import RemoveRaftVoterRequest
 from ruslo.protocol.messages.remove_raft_voter_response import RemoveRaftVoterResponse
-from tests.support.brokers.scripted_broker import Answer, Asked, ScriptedBroker
+from tests.support.brokers.scripted_broker import ReceivedRequest, ScriptedBroker, ScriptedResponse
 
 OURS, OTHER = 1, 2
 REQUEST = RemoveRaftVoterRequest(voter_id=OTHER)
@@ -45,7 +45,7 @@ def forwarded(responds_late: bool) -> Message:
     """The response when the other controller loses the leadership to this node meanwhile."""
     metadata = MetadataLoader()
 
-    async def script(asked: Asked) -> Answer:
+    async def script(asked: ReceivedRequest) -> ScriptedResponse:
         if asked.api_key != EnvelopeRequest.API_KEY:
             raise KeyError
         assert isinstance(asked.message, EnvelopeRequest)

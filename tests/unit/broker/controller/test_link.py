@@ -6,7 +6,7 @@ from ruslo.broker.controller.link import ControllerLink
 from ruslo.machines.raft.voters import Endpoint
 from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from ruslo.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
-from tests.support.brokers.scripted_broker import Answer, Asked, ScriptedBroker
+from tests.support.brokers.scripted_broker import ReceivedRequest, ScriptedBroker, ScriptedResponse
 
 HEARTBEAT = BrokerHeartbeatRequest.API_KEY
 
@@ -16,7 +16,7 @@ def test_nothing_waits_behind_a_request_that_was_given_up() -> None:
     is_cut_off = True
     arrived = asyncio.Event()
 
-    async def answer(asked: Asked) -> Answer:
+    async def answer(asked: ReceivedRequest) -> ScriptedResponse:
         if asked.api_key != HEARTBEAT:
             raise KeyError
         if is_cut_off:

@@ -16,7 +16,7 @@ from ruslo.protocol.message import Message
 from ruslo.protocol.messages.fetch_request import FetchRequest
 from ruslo.protocol.messages.fetch_response import FetchResponse
 from tests.support.brokers.live_node import until
-from tests.support.brokers.scripted_broker import Asked, Script, ScriptedBroker
+from tests.support.brokers.scripted_broker import ReceivedRequest, Script, ScriptedBroker
 
 VERSION = 18
 
@@ -53,13 +53,13 @@ def with_leader(script: Script, use: Callable[[Channel, ScriptedBroker], Awaitab
     asyncio.run(run())
 
 
-def respond_by_epoch(asked: Asked) -> Message:
+def respond_by_epoch(asked: ReceivedRequest) -> Message:
     if not isinstance(asked.message, FetchRequest):
         raise KeyError
     return FetchResponse(session_id=100 + asked.message.session_epoch)
 
 
-async def silence(asked: Asked) -> Message:
+async def silence(asked: ReceivedRequest) -> Message:
     if not isinstance(asked.message, FetchRequest):
         raise KeyError
     await asyncio.Event().wait()
@@ -122,7 +122,7 @@ def test_a_leader_that_does_not_respond_times_out() -> None:
 def test_a_lost_connection_ends_the_exchange() -> None:
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
         running = asyncio.create_task(exchange(connection, Fetcher(1)).run())
-        await until(lambda: bool(broker.asked_for(FetchRequest.API_KEY)))
+        await until(lambda: bool(broker.requests_of(FetchRequest.API_KEY)))
         broker.hang_up()
         with pytest.raises(ConnectionLost):
             await running
@@ -135,7 +135,7 @@ def test_responses_after_a_cancellation_are_ignored() -> None:
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
         respond = asyncio.Event()
 
-        async def late(asked: Asked) -> Message:
+        async def late(asked: ReceivedRequest) -> Message:
             response = respond_by_epoch(asked)
             await respond.wait()
             return response
@@ -143,7 +143,7 @@ def test_responses_after_a_cancellation_are_ignored() -> None:
         broker.script = late
         fetcher = Fetcher(5)
         running = asyncio.create_task(exchange(connection, fetcher).run())
-        await until(lambda: bool(broker.asked_for(FetchRequest.API_KEY)))
+        await until(lambda: bool(broker.requests_of(FetchRequest.API_KEY)))
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         respond.set()

@@ -25,7 +25,7 @@ from ruslo.protocol.messages.fetch_response import (
 )
 from ruslo.storage.log import Log
 from tests.support.brokers.live_node import batch_of, live_node, until
-from tests.support.brokers.scripted_broker import Asked, ScriptedBroker
+from tests.support.brokers.scripted_broker import ReceivedRequest, ScriptedBroker
 from tests.support.clients.raw_client import connected
 from tests.support.machines.controller_bench import numbered_uuid
 from tests.unit.broker.partitions.bench import on_bench
@@ -93,7 +93,7 @@ async def test_an_error_for_the_previous_epoch_does_not_stop_the_present_one(tmp
         await respond.wait()
         return response_with(ErrorCode.FENCED_LEADER_EPOCH)
 
-    def script(asked: Asked) -> Awaitable[Message]:
+    def script(asked: ReceivedRequest) -> Awaitable[Message]:
         if not isinstance(asked.message, FetchRequest):
             raise KeyError
         return fetched(asked.message)
@@ -130,7 +130,7 @@ async def test_the_recovery_point_of_a_truncated_log_is_lowered_before_the_next_
         response.responses[0].partitions[0].diverging_epoch = EpochEndOffset(epoch=0, end_offset=1)
         return response
 
-    def script(asked: Asked) -> Awaitable[Message]:
+    def script(asked: ReceivedRequest) -> Awaitable[Message]:
         if not isinstance(asked.message, FetchRequest):
             raise KeyError
         return fetched(asked.message)
@@ -183,7 +183,7 @@ async def test_the_next_request_waits_until_the_records_are_synced(tmp_path: Pat
             await asyncio.Event().wait()
         return response_with(ErrorCode.NONE)
 
-    def script(asked: Asked) -> Awaitable[Message]:
+    def script(asked: ReceivedRequest) -> Awaitable[Message]:
         if not isinstance(asked.message, FetchRequest):
             raise KeyError
         return fetched(asked.message)
@@ -218,7 +218,7 @@ async def test_a_new_epoch_does_not_acknowledge_records_before_they_are_synced(t
             asked.append(request.topics[0].partitions[0].fetch_offset)
             return await asyncio.Future()
 
-        def script(asked: Asked) -> Awaitable[Message]:
+        def script(asked: ReceivedRequest) -> Awaitable[Message]:
             if not isinstance(asked.message, FetchRequest):
                 raise KeyError
             return fetched(asked.message)

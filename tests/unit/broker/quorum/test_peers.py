@@ -29,7 +29,7 @@ from ruslo.protocol.messages.end_quorum_epoch_response import (
 )
 from ruslo.protocol.messages.vote_request import VoteRequest
 from tests.support.brokers.live_node import until
-from tests.support.brokers.scripted_broker import Asked, ScriptedBroker, all_versions
+from tests.support.brokers.scripted_broker import ReceivedRequest, ScriptedBroker, all_versions
 
 SETTINGS = PeerSettings(
     cluster_id="cluster",
@@ -61,7 +61,7 @@ class Quorum:
         return await received
 
 
-def respond(asked: Asked) -> Message:
+def respond(asked: ReceivedRequest) -> Message:
     if asked.api_key == ApiVersionsRequest.API_KEY:
         raise KeyError
     partition = PartitionData(leader_id=3, leader_epoch=5)
@@ -112,7 +112,7 @@ async def test_a_dying_process_that_still_accepts_is_probed_again() -> None:
     quorum = Quorum()
     dying = False
 
-    def script(asked: Asked) -> Message | None:
+    def script(asked: ReceivedRequest) -> Message | None:
         return None if dying else respond(asked)
 
     async with ScriptedBroker(script) as broker:
@@ -138,7 +138,7 @@ async def test_a_connection_that_breaks_alone_proves_nothing() -> None:
     quorum = Quorum()
     closing = False
 
-    def script(asked: Asked) -> Message | None:
+    def script(asked: ReceivedRequest) -> Message | None:
         return None if closing and asked.api_key != ApiVersionsRequest.API_KEY else respond(asked)
 
     async with ScriptedBroker(script) as broker:
@@ -154,7 +154,7 @@ async def test_a_connection_that_breaks_alone_proves_nothing() -> None:
 async def test_voters_without_pre_votes_are_reported() -> None:
     quorum = Quorum()
 
-    def script(asked: Asked) -> Message:
+    def script(asked: ReceivedRequest) -> Message:
         assert asked.api_key == ApiVersionsRequest.API_KEY, "no pre-vote is sent"
         return all_versions({VoteRequest.API_KEY: (0, 1)})
 
@@ -166,7 +166,7 @@ async def test_voters_without_pre_votes_are_reported() -> None:
 async def test_supported_versions_come_from_the_api_versions_response() -> None:
     quorum = Quorum()
 
-    def script(asked: Asked) -> Message:
+    def script(asked: ReceivedRequest) -> Message:
         response = all_versions()
         response.supported_features = [
             SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)

@@ -8,12 +8,12 @@ from ruslo.model.topics import TRANSACTION_STATE_TOPIC
 from ruslo.protocol.messages.describe_producers_request import DescribeProducersRequest
 from ruslo.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from ruslo.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
-from tests.support.brokers.scripted_broker import Answer, Asked
+from tests.support.brokers.scripted_broker import ReceivedRequest, ScriptedResponse
 from tests.support.brokers.scripted_thread import scripted_bootstrap
 from tests.support.txns.txn_script import TxnScript
 
 
-def unexpected(asked: Asked) -> Answer:
+def unexpected(asked: ReceivedRequest) -> ScriptedResponse:
     raise AssertionError(f"{asked.message} should not have been sent")
 
 
@@ -41,7 +41,7 @@ def test_a_transaction_that_changed_before_confirmation_is_not_aborted() -> None
     script.answers[WriteTxnMarkersRequest] = unexpected
     times = 0
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: ReceivedRequest) -> ScriptedResponse:
         nonlocal times
         times += 1
         if times == 2:

@@ -30,7 +30,12 @@ from ruslo.protocol.messages.list_groups_request import ListGroupsRequest
 from ruslo.protocol.messages.offset_commit_request import OffsetCommitRequest
 from ruslo.protocol.messages.offset_delete_request import OffsetDeleteRequest
 from ruslo.protocol.messages.offset_fetch_request import OffsetFetchRequest
-from tests.support.brokers.scripted_broker import Answer, Asked, ScriptedBroker, all_versions
+from tests.support.brokers.scripted_broker import (
+    ReceivedRequest,
+    ScriptedBroker,
+    ScriptedResponse,
+    all_versions,
+)
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -40,15 +45,15 @@ class GroupScript:
 
     def __init__(self, limits: dict[int, tuple[int, int]] | None = None) -> None:
         self.limits = limits
-        self.answers: dict[type[Message], Callable[[Asked], Answer]] = {}
+        self.responses: dict[type[Message], Callable[[ReceivedRequest], ScriptedResponse]] = {}
 
-    def __call__(self, asked: Asked) -> Answer:
-        if asked.api_key == ApiVersionsRequest.API_KEY:
+    def __call__(self, received: ReceivedRequest) -> ScriptedResponse:
+        if received.api_key == ApiVersionsRequest.API_KEY:
             return all_versions(self.limits)
-        if isinstance(asked.message, FindCoordinatorRequest):
-            keys = asked.message.coordinator_keys
+        if isinstance(received.message, FindCoordinatorRequest):
+            keys = received.message.coordinator_keys
             return FindCoordinatorResponse(coordinators=[Coordinator(key=key, node_id=1) for key in keys])
-        return self.answers[type(asked.message)](asked)
+        return self.responses[type(received.message)](received)
 
 
 def run_with(script: GroupScript, action: Callable[[Admin, ScriptedBroker], Awaitable[None]]) -> None:
@@ -59,9 +64,9 @@ def run_with(script: GroupScript, action: Callable[[Admin, ScriptedBroker], Awai
     asyncio.run(run())
 
 
-def code_of(answer: object) -> ErrorCode:
-    assert isinstance(answer, KafkaError)
-    return answer.code
+def code_of(response: object) -> ErrorCode:
+    assert isinstance(response, KafkaError)
+    return response.code
 
 
 async def test_groups_of_all_brokers_are_listed_once() -> None:
@@ -70,23 +75,23 @@ async def test_groups_of_all_brokers_are_listed_once() -> None:
         groups = [
             listing.ListedGroup(group_id=name, group_type="Classic", group_state="Empty") for name in names
         ]
-        script.answers[ListGroupsRequest] = lambda asked: listing.ListGroupsResponse(groups=groups)
+        script.responses[ListGroupsRequest] = lambda received: listing.ListGroupsResponse(groups=groups)
         return script
 
     async with ScriptedBroker(of("b", "moving")) as one, ScriptedBroker(of("moving", "a")) as two:
         one.nodes = two.nodes = {1: one.port, 2: two.port}
         async with Admin(f"127.0.0.1:{one.port}") as admin:
             found = await admin.groups.list(states=["Empty"], types=["classic"])
-        (asked,) = two.asked_for(ListGroupsRequest.API_KEY)
+        (received,) = two.requests_of(ListGroupsRequest.API_KEY)
     assert [group.group_id for group in found] == ["a", "b", "moving"]
     assert found[0] == GroupListing("a", "classic", "Empty", "", 2)
-    assert isinstance(asked.message, ListGroupsRequest)
-    assert (asked.message.states_filter, asked.message.types_filter) == (["Empty"], ["classic"])
+    assert isinstance(received.message, ListGroupsRequest)
+    assert (received.message.states_filter, received.message.types_filter) == (["Empty"], ["classic"])
 
 
 def test_unsupported_filters_are_an_error() -> None:
     script = GroupScript({ListGroupsRequest.API_KEY: (0, 4)})
-    script.answers[ListGroupsRequest] = lambda asked: listing.ListGroupsResponse()
+    script.responses[ListGroupsRequest] = lambda received: listing.ListGroupsResponse()
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
         assert await admin.groups.list(states=["Stable"]) == []
@@ -98,20 +103,20 @@ def test_unsupported_filters_are_an_error() -> None:
 
 
 def test_describe_tries_consumer_groups_then_classic_groups() -> None:
-    def as_consumer(asked: Asked) -> Answer:
-        assert isinstance(asked.message, ConsumerGroupDescribeRequest)
+    def as_consumer(received: ReceivedRequest) -> ScriptedResponse:
+        assert isinstance(received.message, ConsumerGroupDescribeRequest)
         return consumer.ConsumerGroupDescribeResponse(
             groups=[
                 consumer.DescribedGroup(group_id=name, group_state="Stable")
                 if name == "new"
                 else consumer.DescribedGroup(group_id=name, error_code=ErrorCode.GROUP_ID_NOT_FOUND)
-                for name in asked.message.group_ids
+                for name in received.message.group_ids
             ]
         )
 
-    def as_classic(asked: Asked) -> Answer:
-        assert isinstance(asked.message, DescribeGroupsRequest)
-        assert asked.message.groups == ["old", "absent", "hidden"]
+    def as_classic(received: ReceivedRequest) -> ScriptedResponse:
+        assert isinstance(received.message, DescribeGroupsRequest)
+        assert received.message.groups == ["old", "absent", "hidden"]
         return classic.DescribeGroupsResponse(
             groups=[
                 classic.DescribedGroup(group_id="old", group_state="Empty"),
@@ -123,7 +128,7 @@ def test_describe_tries_consumer_groups_then_classic_groups() -> None:
         )
 
     script = GroupScript()
-    script.answers = {ConsumerGroupDescribeRequest: as_consumer, DescribeGroupsRequest: as_classic}
+    script.responses = {ConsumerGroupDescribeRequest: as_consumer, DescribeGroupsRequest: as_classic}
     known: list[int] = []
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
@@ -143,7 +148,7 @@ def test_describe_tries_consumer_groups_then_classic_groups() -> None:
 def test_brokers_without_consumer_groups_describe_classic_groups() -> None:
     limits = {ConsumerGroupDescribeRequest.API_KEY: (0, -1), DescribeGroupsRequest.API_KEY: (0, 5)}
     script = GroupScript(limits)
-    script.answers[DescribeGroupsRequest] = lambda asked: classic.DescribeGroupsResponse(
+    script.responses[DescribeGroupsRequest] = lambda received: classic.DescribeGroupsResponse(
         groups=[
             classic.DescribedGroup(group_id="old", group_state="Stable"),
             classic.DescribedGroup(group_id="absent", group_state="Dead"),
@@ -161,7 +166,7 @@ def test_brokers_without_consumer_groups_describe_classic_groups() -> None:
 def test_delete_returns_the_outcome_by_group() -> None:
     script = GroupScript()
     codes = {"gone": 0, "busy": ErrorCode.NON_EMPTY_GROUP, "absent": ErrorCode.GROUP_ID_NOT_FOUND}
-    script.answers[DeleteGroupsRequest] = lambda asked: DeleteGroupsResponse(
+    script.responses[DeleteGroupsRequest] = lambda received: DeleteGroupsResponse(
         results=[DeletableGroupResult(group_id=name, error_code=code) for name, code in codes.items()]
     )
 
@@ -176,7 +181,7 @@ def test_delete_returns_the_outcome_by_group() -> None:
 
 def test_members_are_removed_by_id_or_by_instance() -> None:
     script = GroupScript()
-    script.answers[LeaveGroupRequest] = lambda asked: leave.LeaveGroupResponse(
+    script.responses[LeaveGroupRequest] = lambda received: leave.LeaveGroupResponse(
         members=[
             leave.MemberResponse(member_id="m-1", group_instance_id=None),
             leave.MemberResponse(member_id="filled-in", group_instance_id="i-2"),
@@ -191,23 +196,23 @@ def test_members_are_removed_by_id_or_by_instance() -> None:
         found = await admin.groups.remove_members("g", leavers)
         assert [found[leaver] is None for leaver in leavers] == [True, True, False]
         assert "m-3 in group 'g'" in str(found[leavers[2]])
-        (asked,) = broker.asked_for(LeaveGroupRequest.API_KEY)
-        assert isinstance(asked.message, LeaveGroupRequest)
-        assert asked.message.members[1].group_instance_id == "i-2"
-        assert asked.message.members[1].reason == "removed by an administrator"
+        (received,) = broker.requests_of(LeaveGroupRequest.API_KEY)
+        assert isinstance(received.message, LeaveGroupRequest)
+        assert received.message.members[1].group_instance_id == "i-2"
+        assert received.message.members[1].reason == "removed by an administrator"
 
     run_with(script, action)
 
 
 def test_offsets_of_many_groups_are_fetched_with_topic_names() -> None:
-    def answer(asked: Asked) -> Answer:
-        assert isinstance(asked.message, OffsetFetchRequest)
-        assert asked.version == 9
-        assert [(group.group_id, group.topics) for group in asked.message.groups] == [
+    def respond(received: ReceivedRequest) -> ScriptedResponse:
+        assert isinstance(received.message, OffsetFetchRequest)
+        assert received.version == 9
+        assert [(group.group_id, group.topics) for group in received.message.groups] == [
             ("g", None),
             ("x", None),
         ]
-        assert not asked.message.require_stable
+        assert not received.message.require_stable
         partitions = [
             fetch.OffsetFetchResponsePartitions(partition_index=1, committed_offset=-1),
             fetch.OffsetFetchResponsePartitions(
@@ -224,7 +229,7 @@ def test_offsets_of_many_groups_are_fetched_with_topic_names() -> None:
         )
 
     script = GroupScript()
-    script.answers[OffsetFetchRequest] = answer
+    script.responses[OffsetFetchRequest] = respond
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
         found = await admin.group_offsets.fetch_many(["g", "x"])
@@ -235,15 +240,15 @@ def test_offsets_of_many_groups_are_fetched_with_topic_names() -> None:
 
 
 def test_old_brokers_return_offsets_group_by_group() -> None:
-    def answer(asked: Asked) -> Answer:
-        assert isinstance(asked.message, OffsetFetchRequest)
-        assert asked.message.topics is None
+    def respond(received: ReceivedRequest) -> ScriptedResponse:
+        assert isinstance(received.message, OffsetFetchRequest)
+        assert received.message.topics is None
         part = fetch.OffsetFetchResponsePartition(partition_index=0, committed_offset=5, metadata=None)
         topics = [fetch.OffsetFetchResponseTopic(name="t", partitions=[part])]
-        return fetch.OffsetFetchResponse(topics=topics if asked.message.group_id == "g" else [])
+        return fetch.OffsetFetchResponse(topics=topics if received.message.group_id == "g" else [])
 
     script = GroupScript({OffsetFetchRequest.API_KEY: (1, 7)})
-    script.answers[OffsetFetchRequest] = answer
+    script.responses[OffsetFetchRequest] = respond
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
         assert await admin.group_offsets.fetch_many(["g", "h"]) == {"g": {T0: (5, -1, "")}, "h": {}}
@@ -254,10 +259,10 @@ def test_old_brokers_return_offsets_group_by_group() -> None:
 def test_altering_offsets_is_retried_while_the_coordinator_loads() -> None:
     codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE]
 
-    def answer(asked: Asked) -> Answer:
-        assert isinstance(asked.message, OffsetCommitRequest)
-        assert (asked.message.generation_id_or_member_epoch, asked.message.member_id) == (-1, "")
-        assert asked.message.topics[0].name == "t"
+    def respond(received: ReceivedRequest) -> ScriptedResponse:
+        assert isinstance(received.message, OffsetCommitRequest)
+        assert (received.message.generation_id_or_member_epoch, received.message.member_id) == (-1, "")
+        assert received.message.topics[0].name == "t"
         code = codes.pop(0)
         return commit.OffsetCommitResponse(
             topics=[
@@ -274,7 +279,7 @@ def test_altering_offsets_is_retried_while_the_coordinator_loads() -> None:
         )
 
     script = GroupScript()
-    script.answers[OffsetCommitRequest] = answer
+    script.responses[OffsetCommitRequest] = respond
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
         outcomes = await admin.group_offsets.alter("g", {T0: 5, T1: 6})
@@ -288,7 +293,7 @@ def test_altering_offsets_is_retried_while_the_coordinator_loads() -> None:
 def test_altering_offsets_of_a_group_with_members_is_explained() -> None:
     script = GroupScript()
     part = commit.OffsetCommitResponsePartition(partition_index=0, error_code=ErrorCode.UNKNOWN_MEMBER_ID)
-    script.answers[OffsetCommitRequest] = lambda asked: commit.OffsetCommitResponse(
+    script.responses[OffsetCommitRequest] = lambda received: commit.OffsetCommitResponse(
         topics=[commit.OffsetCommitResponseTopic(name="t", partitions=[part])]
     )
 
@@ -300,9 +305,9 @@ def test_altering_offsets_of_a_group_with_members_is_explained() -> None:
 
 
 def test_deleting_offsets() -> None:
-    def answer(asked: Asked) -> Answer:
-        assert isinstance(asked.message, OffsetDeleteRequest)
-        if asked.message.group_id == "absent":
+    def respond(received: ReceivedRequest) -> ScriptedResponse:
+        assert isinstance(received.message, OffsetDeleteRequest)
+        if received.message.group_id == "absent":
             return forget.OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
         parts = [
             forget.OffsetDeleteResponsePartition(partition_index=0),
@@ -315,7 +320,7 @@ def test_deleting_offsets() -> None:
         )
 
     script = GroupScript()
-    script.answers[OffsetDeleteRequest] = answer
+    script.responses[OffsetDeleteRequest] = respond
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
         outcomes = await admin.group_offsets.delete("g", [T0, T1])

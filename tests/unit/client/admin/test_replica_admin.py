@@ -34,32 +34,32 @@ from ruslo.protocol.messages.list_partition_reassignments_response import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-from tests.support.brokers.scripted_broker import Answer, Asked, ScriptedBroker
+from tests.support.brokers.scripted_broker import ReceivedRequest, ScriptedBroker, ScriptedResponse
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
 
-def run_with(answers: Sequence[Message], action: Callable[[Admin], Awaitable[None]]) -> list[Message]:
+def run_with(responses: Sequence[Message], action: Callable[[Admin], Awaitable[None]]) -> list[Message]:
     """Respond in this order to all requests except ApiVersions and Metadata; returns the requests."""
-    waiting = list(answers)
+    waiting = list(responses)
 
-    def script(asked: Asked) -> Answer:
-        if asked.api_key in (3, 18):
+    def script(received: ReceivedRequest) -> ScriptedResponse:
+        if received.api_key in (3, 18):
             raise KeyError
         return waiting.pop(0)
 
     async def run() -> list[Message]:
         async with ScriptedBroker(script) as broker, Admin(f"127.0.0.1:{broker.port}") as admin:
             await action(admin)
-            return [asked.message for asked in broker.asked if asked.api_key not in (3, 18)]
+            return [received.message for received in broker.requests if received.api_key not in (3, 18)]
 
-    asked = asyncio.run(run())
+    received = asyncio.run(run())
     assert not waiting
-    return asked
+    return received
 
 
 def test_reassignments_are_grouped_by_topic_with_results_by_partition() -> None:
-    answer = AlterPartitionReassignmentsResponse(
+    response = AlterPartitionReassignmentsResponse(
         error_message=None,
         responses=[
             ReassignableTopicResponse(
@@ -84,11 +84,11 @@ def test_reassignments_are_grouped_by_topic_with_results_by_partition() -> None:
         assert refused is not None
         assert (refused.code, refused.message) == (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "not moving")
 
-    (asked,) = run_with([answer], action)
-    assert isinstance(asked, AlterPartitionReassignmentsRequest)
+    (received,) = run_with([response], action)
+    assert isinstance(received, AlterPartitionReassignmentsRequest)
     assert [
         (topic.name, [(each.partition_index, each.replicas) for each in topic.partitions])
-        for topic in asked.topics
+        for topic in received.topics
     ] == [("t", [(0, [1, 2]), (1, None)]), ("u", [(0, [3])])]
 
 
@@ -106,7 +106,7 @@ def test_ongoing_reassignments() -> None:
     moving = OngoingPartitionReassignment(
         partition_index=1, replicas=[4, 5, 1, 2], adding_replicas=[4, 5], removing_replicas=[1, 2]
     )
-    answer = ListPartitionReassignmentsResponse(
+    response = ListPartitionReassignmentsResponse(
         error_message=None, topics=[OngoingTopicReassignment(name="t", partitions=[moving])]
     )
 
@@ -116,7 +116,7 @@ def test_ongoing_reassignments() -> None:
             assert found == {T1: OngoingReassignment((4, 5, 1, 2), (4, 5), (1, 2))}
             assert found[T1].target == (4, 5)
 
-    everything, named = run_with([answer, answer], action)
+    everything, named = run_with([response, response], action)
     assert isinstance(everything, ListPartitionReassignmentsRequest)
     assert isinstance(named, ListPartitionReassignmentsRequest)
     assert everything.topics is None
@@ -128,7 +128,7 @@ def test_elections() -> None:
         PartitionResult(partition_id=1, error_code=84, error_message="not needed"),
         PartitionResult(partition_id=0, error_message=None),
     ]
-    answer = ElectLeadersResponse(
+    response = ElectLeadersResponse(
         replica_election_results=[ReplicaElectionResult(topic="t", partition_result=results)]
     )
     refused = ElectLeadersResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -141,7 +141,7 @@ def test_elections() -> None:
             await admin.leader_elections.elect(ElectionType.PREFERRED)
         assert error.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
-    unclean, preferred = run_with([answer, refused], action)
+    unclean, preferred = run_with([response, refused], action)
     assert isinstance(unclean, ElectLeadersRequest)
     assert isinstance(preferred, ElectLeadersRequest)
     assert (unclean.election_type, preferred.election_type) == (1, 0)
@@ -155,7 +155,9 @@ def test_a_voter_whose_addition_timed_out_is_not_added_twice() -> None:
         with pytest.raises(KafkaError, match="too slow"):
             await admin.quorum.add_voter(4, bytes(16), "CONTROLLER", Address("ctl4", 9093))
 
-    (asked,) = run_with([slow], action)
-    assert isinstance(asked, AddRaftVoterRequest)
-    assert (asked.voter_id, asked.ack_when_committed) == (4, True)
-    assert [(each.name, each.host, each.port) for each in asked.listeners] == [("CONTROLLER", "ctl4", 9093)]
+    (received,) = run_with([slow], action)
+    assert isinstance(received, AddRaftVoterRequest)
+    assert (received.voter_id, received.ack_when_committed) == (4, True)
+    assert [(each.name, each.host, each.port) for each in received.listeners] == [
+        ("CONTROLLER", "ctl4", 9093)
+    ]

@@ -27,7 +27,7 @@ from ruslo.protocol.messages.write_txn_markers_response import (
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
-from tests.support.brokers.scripted_broker import Answer, Asked, ScriptedBroker
+from tests.support.brokers.scripted_broker import ReceivedRequest, ScriptedBroker, ScriptedResponse
 from tests.support.txns.txn_script import TxnScript
 
 T0 = TopicPartition("t", 0)
@@ -42,9 +42,9 @@ def run_with(script: TxnScript, action: Callable[[Admin, ScriptedBroker], Awaita
     asyncio.run(run())
 
 
-def code_of(answer: object) -> ErrorCode:
-    assert isinstance(answer, KafkaError)
-    return answer.code
+def code_of(response: object) -> ErrorCode:
+    assert isinstance(response, KafkaError)
+    return response.code
 
 
 async def test_transactions_of_all_brokers_are_listed_once() -> None:
@@ -60,10 +60,10 @@ async def test_transactions_of_all_brokers_are_listed_once() -> None:
             found = await admin.transactions.list(
                 states=[ONGOING], producer_ids=[0, 1], longer_than_ms=5, pattern=".*"
             )
-        (asked,) = two.asked_for(ListTransactionsRequest.API_KEY)
+        (received,) = two.requests_of(ListTransactionsRequest.API_KEY)
     assert [each.transactional_id for each in found] == ["a", "b", "moving"]
     assert found[0] == TransactionListing("a", 1, ONGOING, 2)
-    request = asked.message
+    request = received.message
     assert isinstance(request, ListTransactionsRequest)
     assert (request.state_filters, request.producer_id_filters) == ([ONGOING], [0, 1])
     assert (request.duration_filter, request.transactional_id_pattern) == (5, ".*")
@@ -94,13 +94,13 @@ def test_a_loading_coordinator_is_retried() -> None:
     script.add("x", 1, ONGOING)
     codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
 
-    def answer(asked: Asked) -> Answer:
+    def respond(received: ReceivedRequest) -> ScriptedResponse:
         if codes:
             return ListTransactionsResponse(error_code=codes.pop())
         del script.answers[ListTransactionsRequest]
-        return script(asked)
+        return script(received)
 
-    script.answers[ListTransactionsRequest] = answer
+    script.answers[ListTransactionsRequest] = respond
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
         assert len(await admin.transactions.list()) == 1
@@ -124,9 +124,9 @@ def test_describe() -> None:
         assert (done.start_ms, done.is_open, done.partitions) == (None, False, ())
         assert code_of(found["absent"]) == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         assert "'absent' does not exist" in str(found["absent"])
-        (asked,) = broker.asked_for(FindCoordinatorRequest.API_KEY)
-        assert isinstance(asked.message, FindCoordinatorRequest)
-        assert asked.message.key_type == 1
+        (received,) = broker.requests_of(FindCoordinatorRequest.API_KEY)
+        assert isinstance(received.message, FindCoordinatorRequest)
+        assert received.message.key_type == 1
 
     run_with(script, action)
 
@@ -135,16 +135,16 @@ def test_fence_waits_until_the_abort_is_complete() -> None:
     script = TxnScript()
     codes = [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS]
 
-    def answer(asked: Asked) -> Answer:
-        assert isinstance(asked.message, InitProducerIdRequest)
-        assert asked.version == 5, "6 is for two-phase commit, and unstable"
-        assert (asked.message.producer_id, asked.message.producer_epoch) == (-1, -1)
-        assert (asked.message.transactional_id, asked.message.transaction_timeout_ms) == ("x", 1234)
+    def respond(received: ReceivedRequest) -> ScriptedResponse:
+        assert isinstance(received.message, InitProducerIdRequest)
+        assert received.version == 5, "6 is for two-phase commit, and unstable"
+        assert (received.message.producer_id, received.message.producer_epoch) == (-1, -1)
+        assert (received.message.transactional_id, received.message.transaction_timeout_ms) == ("x", 1234)
         if codes:
             return InitProducerIdResponse(error_code=codes.pop())
         return InitProducerIdResponse(producer_id=7, producer_epoch=5)
 
-    script.answers[InitProducerIdRequest] = answer
+    script.answers[InitProducerIdRequest] = respond
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
         assert await admin.transactions.fence("x", 1234) == ProducerIdAndEpoch(7, 5)
@@ -161,19 +161,19 @@ def test_an_abort_marker(newest: int) -> None:
     script = TxnScript({WriteTxnMarkersRequest.API_KEY: (1, newest)})
     codes = [0, ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
-    def answer(asked: Asked) -> Answer:
-        assert asked.version == newest
+    def respond(received: ReceivedRequest) -> ScriptedResponse:
+        assert received.version == newest
         part = WritableTxnMarkerPartitionResult(partition_index=0, error_code=codes.pop())
         topic = WritableTxnMarkerTopicResult(name="t", partitions=[part])
         return WriteTxnMarkersResponse(markers=[WritableTxnMarkerResult(producer_id=7, topics=[topic])])
 
-    script.answers[WriteTxnMarkersRequest] = answer
+    script.answers[WriteTxnMarkersRequest] = respond
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
         await admin.transactions.write_abort_marker(T0, ProducerIdAndEpoch(7, 3), 12)
-        asked = broker.asked_for(WriteTxnMarkersRequest.API_KEY)
-        assert len(asked) == 2, "the leader had moved"
-        request = asked[-1].message
+        received = broker.requests_of(WriteTxnMarkersRequest.API_KEY)
+        assert len(received) == 2, "the leader had moved"
+        request = received[-1].message
         assert isinstance(request, WriteTxnMarkersRequest)
         (marker,) = request.markers
         assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch) == (7, 3, 12)

@@ -21,7 +21,7 @@ from ruslo.records.builder import build_batch, rebuild_batch, set_crc
 from ruslo.records.control import end_txn_batch
 from ruslo.records.reader import read_records
 from ruslo.records.record import Record
-from tests.support.brokers.scripted_broker import Answer, Asked, ScriptedBroker
+from tests.support.brokers.scripted_broker import ReceivedRequest, ScriptedBroker, ScriptedResponse
 
 T0 = TopicPartition("t", 0)
 START_MS = 1_700_000_000_000
@@ -65,19 +65,19 @@ class Log:
         self.fetches = 0
         self.code = 0
 
-    def __call__(self, asked: Asked) -> Answer:
-        if isinstance(asked.message, FetchRequest):
+    def __call__(self, received: ReceivedRequest) -> ScriptedResponse:
+        if isinstance(received.message, FetchRequest):
             self.fetches += 1
-            offset = asked.message.topics[0].partitions[0].fetch_offset
+            offset = received.message.topics[0].partitions[0].fetch_offset
             code = self.code or (0 if self.start <= offset <= self.end else ErrorCode.OFFSET_OUT_OF_RANGE)
             found = next((b for b in self.batches if read_header(b).last_offset >= offset), b"")
             part = fetched.PartitionData(partition_index=0, error_code=code, records=found)
-            topic_id = asked.message.topics[0].topic_id
+            topic_id = received.message.topics[0].topic_id
             return fetched.FetchResponse(
                 responses=[fetched.FetchableTopicResponse(topic_id=topic_id, partitions=[part])]
             )
-        if isinstance(asked.message, ListOffsetsRequest):
-            where = asked.message.topics[0].partitions[0].timestamp
+        if isinstance(received.message, ListOffsetsRequest):
+            where = received.message.topics[0].partitions[0].timestamp
             return self._listed(*self._place(where))
         raise KeyError
 
@@ -88,7 +88,7 @@ class Log:
             )
         return {Spec.EARLIEST: self.start, Spec.LATEST: self.end}[Spec(where)], -1
 
-    def _listed(self, offset: int, timestamp: int) -> Answer:
+    def _listed(self, offset: int, timestamp: int) -> ScriptedResponse:
         part = listed.ListOffsetsPartitionResponse(partition_index=0, offset=offset, timestamp=timestamp)
         return listed.ListOffsetsResponse(
             topics=[listed.ListOffsetsTopicResponse(name="t", partitions=[part])]

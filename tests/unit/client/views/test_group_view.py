@@ -22,7 +22,7 @@ from ruslo.protocol.messages.list_offsets_response import (
     ListOffsetsTopicResponse,
 )
 from ruslo.protocol.messages.offset_fetch_request import OffsetFetchRequest
-from tests.support.brokers.scripted_broker import Answer, Asked, ScriptedBroker
+from tests.support.brokers.scripted_broker import ReceivedRequest, ScriptedBroker, ScriptedResponse
 
 TYPES = {"open": "Consumer", "hidden": "Consumer", "shared": "Share"}
 
@@ -34,10 +34,10 @@ class Groups:
         self.code = code
         """The result of the unauthorized group."""
 
-    def __call__(self, asked: Asked) -> Answer:
-        return self._answer(asked.message)
+    def __call__(self, received: ReceivedRequest) -> ScriptedResponse:
+        return self._respond(received.message)
 
-    def _answer(self, request: Message) -> Answer:
+    def _respond(self, request: Message) -> ScriptedResponse:
         match request:
             case ListGroupsRequest():
                 groups = [

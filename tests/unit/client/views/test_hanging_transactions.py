@@ -13,7 +13,7 @@ from ruslo.model.topics import TRANSACTION_STATE_TOPIC, TopicPartition
 from ruslo.protocol.messages.describe_producers_request import DescribeProducersRequest
 from ruslo.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from ruslo.protocol.messages.list_transactions_request import ListTransactionsRequest
-from tests.support.brokers.scripted_broker import Answer, Asked, ScriptedBroker
+from tests.support.brokers.scripted_broker import ReceivedRequest, ScriptedBroker, ScriptedResponse
 from tests.support.txns.txn_script import TxnScript
 
 T0 = TopicPartition("t", 0)
@@ -63,7 +63,7 @@ def test_a_transaction_that_no_coordinator_lists_hangs() -> None:
 def test_without_open_transactions_no_coordinator_is_queried() -> None:
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
         assert await find(admin) == []
-        assert broker.asked_for(ListTransactionsRequest.API_KEY) == []
+        assert broker.requests_of(ListTransactionsRequest.API_KEY) == []
 
     run_with(TxnScript(), action)
 
@@ -73,18 +73,18 @@ def test_a_transaction_that_ends_meanwhile_does_not_hang() -> None:
     script.add("x", 1, COMPLETE_ABORT)
     script.open(1, start_offset=0)
 
-    def answer(asked: Asked) -> Answer:
+    def respond(received: ReceivedRequest) -> ScriptedResponse:
         del script.answers[ListTransactionsRequest]
         # Its marker arrived, and the producer has started the next transaction.
         script.producers.clear()
         script.open(1, start_offset=2)
-        return script(asked)
+        return script(received)
 
-    script.answers[ListTransactionsRequest] = answer
+    script.answers[ListTransactionsRequest] = respond
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
         assert await find(admin) == []
-        assert len(broker.asked_for(DescribeProducersRequest.API_KEY)) == 2
+        assert len(broker.requests_of(DescribeProducersRequest.API_KEY)) == 2
 
     run_with(script, action)
 
@@ -94,12 +94,12 @@ def test_an_id_that_expires_meanwhile() -> None:
     script.add("x", 1, ONGOING, "t")
     script.open(1, start_offset=0)
 
-    def answer(asked: Asked) -> Answer:
+    def respond(received: ReceivedRequest) -> ScriptedResponse:
         del script.answers[DescribeTransactionsRequest]
         script.transactions.clear()
-        return script(asked)
+        return script(received)
 
-    script.answers[DescribeTransactionsRequest] = answer
+    script.answers[DescribeTransactionsRequest] = respond
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
         assert await find(admin) == [(0, "x")]

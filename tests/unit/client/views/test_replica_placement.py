@@ -131,13 +131,13 @@ def test_every_plan_is_sound(
         *(tuple(random.sample(ids, min(random.randint(1, 4), brokers))) for _ in range(partitions))
     )
     allowed = random.sample(ids, random.randint(1, brokers))
-    wish = PlacementRequest({b: place[b] for b in allowed}, allowed, factor, spread)
+    request = PlacementRequest({b: place[b] for b in allowed}, allowed, factor, spread)
     if factor > len(allowed):
         with pytest.raises(ImpossiblePlacement):
-            plan_replicas(before, before, wish)
+            plan_replicas(before, before, request)
         return
-    plan = plan_replicas(before, before, wish)
-    assert plan_replicas(before, before, wish) == plan, "the same every time"
+    plan = plan_replicas(before, before, request)
+    assert plan_replicas(before, before, request) == plan, "the same every time"
     after = {**before, **plan}
     for partition, replicas in after.items():
         assert len(set(replicas)) == len(replicas) == factor
@@ -158,5 +158,5 @@ def test_every_plan_is_sound(
         loads = Counter(dict.fromkeys(allowed, 0))
         loads.update(broker for replicas in after.values() for broker in replicas)
         assert max(loads.values()) - min(loads.values()) <= 1
-    again = plan_replicas(after, after, wish)
+    again = plan_replicas(after, after, request)
     assert again == {}, "a plan that was carried out leaves nothing to do"

@@ -14,7 +14,7 @@ from ruslo.protocol.messages.create_topics_request import CreateTopicsRequest
 from ruslo.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from ruslo.protocol.messages.list_offsets_request import ListOffsetsRequest
 from ruslo.protocol.messages.metadata_request import MetadataRequest
-from tests.support.brokers.scripted_broker import Answer, Asked, ScriptedBroker
+from tests.support.brokers.scripted_broker import ReceivedRequest, ScriptedBroker, ScriptedResponse
 
 T0 = TopicPartition("t", 0)
 
@@ -32,7 +32,7 @@ async def test_unreachable_servers_fail_at_once_with_all_addresses() -> None:
 
 
 async def test_a_server_that_is_not_a_broker_has_its_own_error() -> None:
-    server = ScriptedBroker(lambda asked: b"HTTP/1.1 400 Bad Request")
+    server = ScriptedBroker(lambda received: b"HTTP/1.1 400 Bad Request")
     async with server, Cluster(f"127.0.0.1:1,127.0.0.1:{server.port}") as cluster:
         with pytest.raises(ConnectionLost, match="this is HTTP"):
             await cluster.metadata()
@@ -72,13 +72,13 @@ async def test_metadata_is_refreshed_after_a_leader_change() -> None:
         Cluster(f"127.0.0.1:{broker.port}", retry_backoff_ms=1) as cluster,
     ):
         broker.topics = {"t": 1}
-        answers: list[KafkaError | str] = [KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER), "data"]
+        responses: list[KafkaError | str] = [KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER), "data"]
 
         async def ask(node: int, owned: Sequence[TopicPartition]) -> dict[TopicPartition, KafkaError | str]:
-            return {T0: answers.pop(0)}
+            return {T0: responses.pop(0)}
 
         assert await cluster.each_leader([T0], ask) == {T0: "data"}
-        assert len(broker.asked_for(MetadataRequest.API_KEY)) == 2
+        assert len(broker.requests_of(MetadataRequest.API_KEY)) == 2
 
 
 async def test_only_failed_partitions_are_retried() -> None:
@@ -140,9 +140,9 @@ async def test_a_response_without_a_requested_partition_is_an_error() -> None:
 async def test_a_new_controller_is_looked_up() -> None:
     created = 0
 
-    def script(asked: Asked) -> Answer:
+    def script(received: ReceivedRequest) -> ScriptedResponse:
         nonlocal created
-        if asked.api_key != CreateTopicsRequest.API_KEY:
+        if received.api_key != CreateTopicsRequest.API_KEY:
             raise KeyError
         created += 1
         code = ErrorCode.NOT_CONTROLLER if created == 1 else ErrorCode.NONE
@@ -167,8 +167,8 @@ async def test_list_offsets_is_sent_as_a_consumer() -> None:
         ListOffsetsTopicResponse,
     )
 
-    def script(asked: Asked) -> Answer:
-        if asked.api_key != ListOffsetsRequest.API_KEY:
+    def script(received: ReceivedRequest) -> ScriptedResponse:
+        if received.api_key != ListOffsetsRequest.API_KEY:
             raise KeyError
         part = ListOffsetsPartitionResponse(partition_index=0, offset=5, timestamp=9, leader_epoch=2)
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[part])])
@@ -177,7 +177,7 @@ async def test_list_offsets_is_sent_as_a_consumer() -> None:
         broker.topics = {"t": 1}
         async with Cluster(f"127.0.0.1:{broker.port}") as cluster:
             found = await Offsets(cluster).find({T0: -1})
-        request = broker.asked_for(ListOffsetsRequest.API_KEY)[0].message
+        request = broker.requests_of(ListOffsetsRequest.API_KEY)[0].message
     assert isinstance(request, ListOffsetsRequest)
     assert request.replica_id == -1
     assert found[T0] == (5, 9, 2)

@@ -9,7 +9,12 @@ from ruslo.net.errors import BrokerUnreachable, ConnectionLost
 from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
 from ruslo.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from ruslo.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
-from tests.support.brokers.scripted_broker import Answer, Asked, ScriptedBroker, all_versions
+from tests.support.brokers.scripted_broker import (
+    ReceivedRequest,
+    ScriptedBroker,
+    ScriptedResponse,
+    all_versions,
+)
 
 
 class Directory:
@@ -20,18 +25,18 @@ class Directory:
         self.first_codes = first_codes or []
         self.limits: dict[int, tuple[int, int]] = {}
 
-    def __call__(self, asked: Asked) -> Answer:
-        if asked.api_key == ApiVersionsRequest.API_KEY:
+    def __call__(self, received: ReceivedRequest) -> ScriptedResponse:
+        if received.api_key == ApiVersionsRequest.API_KEY:
             return all_versions(self.limits)
-        if not isinstance(asked.message, FindCoordinatorRequest):
+        if not isinstance(received.message, FindCoordinatorRequest):
             raise KeyError
         code = self.first_codes.pop(0) if self.first_codes else 0
-        if asked.version < 4:
-            return FindCoordinatorResponse(node_id=self.nodes[asked.message.key], error_code=code)
+        if received.version < 4:
+            return FindCoordinatorResponse(node_id=self.nodes[received.message.key], error_code=code)
         return FindCoordinatorResponse(
             coordinators=[
                 Coordinator(key=key, node_id=-1 if code else self.nodes[key], error_code=code)
-                for key in asked.message.coordinator_keys
+                for key in received.message.coordinator_keys
             ]
         )
 
@@ -51,19 +56,19 @@ async def test_a_coordinator_that_left_the_cluster_is_looked_up_again() -> None:
 
 async def test_each_coordinator_is_queried_for_its_own_groups() -> None:
     directory = Directory({"a": 1, "b": 2, "c": 1})
-    asked: list[tuple[int, list[str]]] = []
+    received: list[tuple[int, list[str]]] = []
 
     async def ask(node: int, owned: list[str]) -> dict[str, str]:
-        asked.append((node, owned))
+        received.append((node, owned))
         return {group_id: f"{group_id}@{node}" for group_id in owned}
 
     async with ScriptedBroker(directory) as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:
         coordinators = Coordinators(cluster)
         found = await coordinators.each(["a", "b", "c"], ask)
         assert found == {"a": "a@1", "b": "b@2", "c": "c@1"}
-        assert sorted(asked) == [(1, ["a", "c"]), (2, ["b"])]
+        assert sorted(received) == [(1, ["a", "c"]), (2, ["b"])]
         assert await coordinators.find("b") == 2
-        assert len(broker.asked_for(FindCoordinatorRequest.API_KEY)) == 1
+        assert len(broker.requests_of(FindCoordinatorRequest.API_KEY)) == 1
 
 
 async def test_old_brokers_are_queried_group_by_group() -> None:
@@ -72,7 +77,7 @@ async def test_old_brokers_are_queried_group_by_group() -> None:
     async with ScriptedBroker(directory) as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:
         coordinators = Coordinators(cluster)
         assert [await coordinators.find(group_id) for group_id in "ab"] == [1, 2]
-        versions = {asked.version for asked in broker.asked_for(FindCoordinatorRequest.API_KEY)}
+        versions = {received.version for received in broker.requests_of(FindCoordinatorRequest.API_KEY)}
         assert versions == {3}
 
 
@@ -88,9 +93,9 @@ async def test_coordinators_of_transactions(newest: int) -> None:
             assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
             return
         assert await coordinators.find("x") == 2
-        (asked,) = broker.asked_for(FindCoordinatorRequest.API_KEY)
-        assert isinstance(asked.message, FindCoordinatorRequest)
-        assert asked.message.key_type == Coordinated.TRANSACTION
+        (received,) = broker.requests_of(FindCoordinatorRequest.API_KEY)
+        assert isinstance(received.message, FindCoordinatorRequest)
+        assert received.message.key_type == Coordinated.TRANSACTION
 
 
 async def test_many_groups_are_queried_in_chunks() -> None:
@@ -114,15 +119,15 @@ async def test_an_unavailable_coordinator_is_retried() -> None:
         Cluster(f"127.0.0.1:{broker.port}", retry_backoff_ms=1) as cluster,
     ):
         assert await Coordinators(cluster).find("a") == 1
-        assert len(broker.asked_for(FindCoordinatorRequest.API_KEY)) == 3
+        assert len(broker.requests_of(FindCoordinatorRequest.API_KEY)) == 3
 
 
 async def test_only_the_moved_group_is_looked_up_again() -> None:
     directory = Directory({"moved": 1, "stays": 1})
-    asked: list[tuple[int, list[str]]] = []
+    received: list[tuple[int, list[str]]] = []
 
     async def ask(node: int, owned: list[str]) -> dict[str, str | KafkaError]:
-        asked.append((node, owned))
+        received.append((node, owned))
         directory.nodes["moved"] = 2
         return {
             group_id: KafkaError(ErrorCode.NOT_COORDINATOR) if group_id == "moved" and node == 1 else "fine"
@@ -135,7 +140,7 @@ async def test_only_the_moved_group_is_looked_up_again() -> None:
     ):
         found = await Coordinators(cluster).each(["moved", "stays"], ask)
         assert found == {"moved": "fine", "stays": "fine"}
-        assert asked == [(1, ["moved", "stays"]), (2, ["moved"])]
+        assert received == [(1, ["moved", "stays"]), (2, ["moved"])]
 
 
 async def test_an_error_is_the_result_of_its_group_alone() -> None:
@@ -164,7 +169,7 @@ async def test_an_error_is_the_result_of_its_group_alone() -> None:
 
 async def test_an_unreachable_cluster_fails_the_whole_call() -> None:
     async def ask(node: int, owned: list[str]) -> dict[str, str]:
-        raise AssertionError("nobody is there to be asked")
+        raise AssertionError("no coordinator can be queried")
 
     async with Cluster("127.0.0.1:1") as cluster:
         with pytest.raises(BrokerUnreachable):

@@ -20,7 +20,7 @@ from ruslo.records.batch import BatchHeader, read_header
 from ruslo.records.builder import build_batch
 from ruslo.records.reader import read_records
 from ruslo.records.record import Record
-from tests.support.brokers.scripted_broker import Answer, Asked, ScriptedBroker
+from tests.support.brokers.scripted_broker import ReceivedRequest, ScriptedBroker, ScriptedResponse
 
 T0 = TopicPartition("t", 0)
 IDENTITY = ProducerIdAndEpoch(7, 3)
@@ -40,8 +40,8 @@ class Log:
         self.stored: list[BatchHeader] = []
         self.values: list[bytes | None] = []
 
-    def append(self, asked: Asked) -> ErrorCode:
-        header, records = produced(asked)
+    def append(self, received: ReceivedRequest) -> ErrorCode:
+        header, records = produced(received)
         if any(header.base_sequence == known.base_sequence for known in self.stored[-5:]):
             return ErrorCode.NONE
         if self.stored and header.base_sequence != sum(known.count for known in self.stored):
@@ -51,15 +51,15 @@ class Log:
         return ErrorCode.NONE
 
 
-def produced(asked: Asked) -> tuple[BatchHeader, bytes]:
-    assert isinstance(asked.message, ProduceRequest)
-    (topic,) = asked.message.topic_data
+def produced(received: ReceivedRequest) -> tuple[BatchHeader, bytes]:
+    assert isinstance(received.message, ProduceRequest)
+    (topic,) = received.message.topic_data
     (part,) = topic.partition_data
     assert part.records is not None
     return read_header(part.records), bytes(part.records)
 
 
-def answer(code: ErrorCode) -> ProduceResponse:
+def response(code: ErrorCode) -> ProduceResponse:
     part = PartitionProduceResponse(index=0, error_code=code, base_offset=0)
     return ProduceResponse(
         responses=[TopicProduceResponse(topic_id=b"t".ljust(16, b"_"), partition_responses=[part])]
@@ -71,14 +71,14 @@ def send(
 ) -> None:
     """Send in two calls, the first with ``first`` batches."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with broker, Cluster(f"127.0.0.1:{broker.port}", api_timeout_ms=2000) as cluster:
             broker.topics["t"] = 1
             sender = IdempotentSender(cluster, IDENTITY, transactional_id=transactional_id)
             await sender.send({T0: given[:first]})
             await sender.send({T0: given[first:]})
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def scripted(log: Log, faults: dict[int, ErrorCode | None]) -> ScriptedBroker:
@@ -86,17 +86,17 @@ def scripted(log: Log, faults: dict[int, ErrorCode | None]) -> ScriptedBroker:
     after storing."""
     requests = iter(range(10_000))
 
-    def script(asked: Asked) -> Answer:
-        if asked.api_key != ProduceRequest.API_KEY:
+    def script(received: ReceivedRequest) -> ScriptedResponse:
+        if received.api_key != ProduceRequest.API_KEY:
             raise KeyError
         number = next(requests)
         if number in faults:
             fault = faults[number]
             if fault is not None:
-                return answer(fault)
-            log.append(asked)
+                return response(fault)
+            log.append(received)
             return None
-        return answer(log.append(asked))
+        return response(log.append(received))
 
     return ScriptedBroker(script)
 
@@ -118,7 +118,7 @@ def test_transactional_batches_and_requests_are_marked() -> None:
     broker = scripted(log, {})
     send(broker, batches(2), transactional_id="id")
     assert all(header.is_transactional for header in log.stored)
-    requests = [asked.message for asked in broker.asked_for(ProduceRequest.API_KEY)]
+    requests = [received.message for received in broker.requests_of(ProduceRequest.API_KEY)]
     assert [request.transactional_id for request in requests if isinstance(request, ProduceRequest)] == [
         "id",
         "id",

@@ -46,10 +46,10 @@ def test_a_server_that_does_not_respond() -> None:
             check_reachable(f"127.0.0.1:1,{address}", timeout_s=0.1)
 
 
-@pytest.mark.parametrize("answer", [b"SSH-2.0-OpenSSH", b"HTTP/1.1 400 Bad Request", b"\0\0\0\x08\0\0\0\0"])
-def test_a_server_that_is_not_a_broker(answer: bytes) -> None:
+@pytest.mark.parametrize("response", [b"SSH-2.0-OpenSSH", b"HTTP/1.1 400 Bad Request", b"\0\0\0\x08\0\0\0\0"])
+def test_a_server_that_is_not_a_broker(response: bytes) -> None:
     async def run() -> None:
-        async with ScriptedBroker(lambda asked: answer) as server:
+        async with ScriptedBroker(lambda received: response) as server:
             await asyncio.to_thread(check_reachable, f"127.0.0.1:{server.port}")
 
     with pytest.raises(ConnectionLost, match="does not respond like a Kafka broker"):
