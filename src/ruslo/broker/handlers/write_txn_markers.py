@@ -17,4 +17,4 @@ from ruslo.protocol.messages.write_txn_markers_request import WriteTxnMarkersReq
 def handle(
     services: Services, request: WriteTxnMarkersRequest, context: RequestContext
 ) -> Message | Awaitable[Message]:
-    return services.markers.answer(request)
+    return services.markers.handle(request)

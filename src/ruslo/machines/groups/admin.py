@@ -1,7 +1,7 @@
 """ListGroups, DescribeGroups and DeleteGroups, for the groups of one shard.
 
-ListGroups: v4: states, and a filter by them (KIP-518); v5: types, likewise (KIP-848). DescribeGroups: v6: an
-absent group is an error, before it was merely Dead (KIP-1043).
+ListGroups: v4 adds states and a filter by state (KIP-518); v5 adds types and a filter by type (KIP-848).
+DescribeGroups: since v6 an absent group is an error, before it was Dead (KIP-1043).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ruslo.protocol.messages.list_groups_request import ListGroupsRequest
 from ruslo.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
 
 DEAD = "Dead"
-NOT_FOUND_IS_ERROR_FROM = 6
+NOT_FOUND_IS_ERROR_MIN_VERSION = 6
 
 
 def list_groups(shard: ShardState, request: ListGroupsRequest) -> ListGroupsResponse:
@@ -53,12 +53,12 @@ def _described(shard: ShardState, group_id: str, api_version: int) -> DescribedG
     if isinstance(group, ClassicGroup):
         return describe(group)
     absent = DescribedGroup(group_id=group_id, group_state=DEAD)
-    if api_version >= NOT_FOUND_IS_ERROR_FROM:
+    if api_version >= NOT_FOUND_IS_ERROR_MIN_VERSION:
         absent.error_code = ErrorCode.GROUP_ID_NOT_FOUND
         absent.error_message = (
-            f"there is no group {group_id!r}"
+            f"Group {group_id!r} does not exist"
             if group is None
-            else f"group {group_id!r} is a {group.kind} group; describe it as such"
+            else f"Group {group_id!r} is a {group.kind} group. Describe it with the API of that type."
         )
     return absent
 
@@ -78,7 +78,7 @@ def delete_groups(
             codes[group_id] = ErrorCode.NONE
             records += (
                 offset_tombstone(group_id, topic, partition)
-                for topic, partition in shard.offsets.places_of(group_id)
+                for topic, partition in shard.offsets.partitions_of(group_id)
             )
             records += group.tombstones()
     results = [DeletableGroupResult(group_id=group_id, error_code=code) for group_id, code in codes.items()]

@@ -1,20 +1,21 @@
-"""Answers that are nothing but an error, in the shape each request expects, for whoever has no shard to ask.
+"""Responses that contain only an error, in the schema of each request.
 
-| situation                                       | code                                                   |
-|-------------------------------------------------|--------------------------------------------------------|
-| not leading the partition, or its load failed   | NOT_COORDINATOR                                        |
-| loading it                                      | COORDINATOR_LOAD_IN_PROGRESS                           |
-| the group protocol is switched off              | UNSUPPORTED_VERSION                                    |
-| the log refuses, or nobody confirms in time     | what ``append_error`` makes of it                      |
+| situation                                             | code                         |
+|-------------------------------------------------------|------------------------------|
+| this node does not lead the partition, or cannot load | NOT_COORDINATOR              |
+| the partition is loading                              | COORDINATOR_LOAD_IN_PROGRESS |
+| the group protocol is disabled                        | UNSUPPORTED_VERSION          |
+| the append failed, or was not committed in time       | see ``append_error``         |
 
-Three requests hear something else: a classic Heartbeat is simply fine while loading, TxnOffsetCommit below v2
-does not know that code, and an OffsetFetch that must be stable looks for another coordinator at once.
+Three requests differ: a classic Heartbeat succeeds while the partition is loading, TxnOffsetCommit below v2
+does not know that code, and an OffsetFetch with RequireStable gets NOT_COORDINATOR for
+COORDINATOR_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
 
-from ruslo.machines.groups.classic.answers import join_refused
-from ruslo.machines.groups.offsets.fetch import SEVERAL_GROUPS_FROM
+from ruslo.machines.groups.classic.responses import join_error
+from ruslo.machines.groups.offsets.fetch import SEVERAL_GROUPS_MIN_VERSION
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
@@ -73,24 +74,24 @@ _APPEND_ERRORS = {
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
 
-OFFSET_FETCH_ERROR_ON_TOP_FROM = 2
-TXN_COMMIT_KNOWS_LOADING_FROM = 2
+OFFSET_FETCH_TOP_LEVEL_ERROR_MIN_VERSION = 2
+TXN_COMMIT_LOADING_MIN_VERSION = 2
 
 
 def append_error(code: ErrorCode) -> ErrorCode:
-    """What a client is told when its records could not be written, or not be committed in time."""
+    """The error of a client whose records could not be appended, or not committed in time."""
     return _APPEND_ERRORS.get(code, code)
 
 
 def error_response(request: Message, api_version: int, code: ErrorCode) -> Message:
-    """The response that says ``code``. TypeError for a request that is no group's business."""
+    """The response that contains only ``code``. Raises TypeError for a request of another coordinator."""
     match request:
         case JoinGroupRequest():
-            return join_refused(code, "", api_version)
+            return join_error(code, "", api_version)
         case SyncGroupRequest():
             return SyncGroupResponse(error_code=code)
         case HeartbeatRequest():
-            # Sessions begin anew after the load: no member needs to worry meanwhile.
+            # The load starts all sessions again, so no member's session expires meanwhile.
             loading = code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return HeartbeatResponse(error_code=ErrorCode.NONE if loading else code)
         case LeaveGroupRequest():
@@ -141,7 +142,7 @@ def _offset_commit(request: OffsetCommitRequest, code: ErrorCode) -> Message:
 
 
 def _txn_offset_commit(request: TxnOffsetCommitRequest, api_version: int, code: ErrorCode) -> Message:
-    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and api_version < TXN_COMMIT_KNOWS_LOADING_FROM:
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and api_version < TXN_COMMIT_LOADING_MIN_VERSION:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     return TxnOffsetCommitResponse(
         topics=[
@@ -160,13 +161,13 @@ def _txn_offset_commit(request: TxnOffsetCommitRequest, api_version: int, code: 
 def _offset_fetch(request: OffsetFetchRequest, api_version: int, code: ErrorCode) -> Message:
     if code is ErrorCode.COORDINATOR_NOT_AVAILABLE and request.require_stable:
         code = ErrorCode.NOT_COORDINATOR
-    if api_version >= SEVERAL_GROUPS_FROM:
+    if api_version >= SEVERAL_GROUPS_MIN_VERSION:
         return OffsetFetchResponse(
             groups=[
                 OffsetFetchResponseGroup(group_id=each.group_id, error_code=code) for each in request.groups
             ]
         )
-    if api_version >= OFFSET_FETCH_ERROR_ON_TOP_FROM:
+    if api_version >= OFFSET_FETCH_TOP_LEVEL_ERROR_MIN_VERSION:
         return OffsetFetchResponse(error_code=code)
     return OffsetFetchResponse(
         topics=[

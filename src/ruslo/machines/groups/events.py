@@ -1,4 +1,4 @@
-"""What can happen to a group shard, and what it may ask its driver to find out for it."""
+"""The events of a group shard, and the queries that its driver executes for it."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from ruslo.protocol.message import Message
 
 
 class RequestInfo(NamedTuple):
-    """What is known of a request besides its body."""
+    """The properties of a request besides its body."""
 
     api_version: int
     client_id: str = ""
-    """Empty when the client gave none."""
+    """Empty if the client did not send one."""
     client_host: str = "/127.0.0.1"
-    """As it stands in records and descriptions: ``/`` and the address."""
+    """The form of records and descriptions: ``/`` and the address."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataChanged:
-    """The cluster's topics changed; from now on ``view`` is what the machine looks topics up in."""
+    """The cluster's topics changed; the machine looks them up in ``view`` from now on."""
 
     view: TopicsView
     changed_topics: frozenset[str] = field(default=frozenset())
-    """Created, deleted, or with other partitions or replica racks than before."""
+    """Topics that were created or deleted, or have other partitions or replica racks than before."""
     deleted_topics: frozenset[str] = field(default=frozenset())
-    """Deleted ones, even if the name was taken again at once: their committed offsets go."""
+    """Deleted topics, even if they were recreated at once: their committed offsets are removed."""
 
 
 class ResolvedRegex(NamedTuple):
     topics: tuple[str, ...]
-    """Names that match, sorted."""
+    """The matching topic names, sorted."""
     metadata_version: int
-    """``TopicsView.version`` they were matched against."""
+    """The ``TopicsView.version`` of the match."""
     resolved_ms: int
-    """Wall clock."""
+    """The wall-clock time of the match."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegexResolved:
-    """Answer to ``ResolveRegex``."""
+    """The result of ``ResolveRegex``."""
 
     group_id: str
     resolved: Mapping[str, ResolvedRegex]
@@ -54,17 +54,17 @@ class RegexResolved:
 
 @dataclass(frozen=True, slots=True)
 class TargetComputed:
-    """Answer to ``ComputeTarget``: what ``AssignorPort`` would have given, had it been asked inline."""
+    """The result of ``ComputeTarget``: what ``AssignorPort`` returns for assignors that run inline."""
 
     group_id: str
     group_epoch: int
     result: object
-    """The assignor's result or its failure; only ``consumer/target.py`` looks inside."""
+    """The assignor's result or its failure; only ``consumer/target.py`` reads it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolveRegex:
-    """Match these patterns against all topics, in linear time and off the loop."""
+    """A query: match these regular expressions against all topics, outside the event loop."""
 
     group_id: str
     patterns: tuple[str, ...]
@@ -72,7 +72,7 @@ class ResolveRegex:
 
 @dataclass(frozen=True, slots=True)
 class ComputeTarget:
-    """Run a user's assignor where it can do no harm."""
+    """A query: run an assignor outside the event loop."""
 
     group_id: str
     group_epoch: int

@@ -1,4 +1,4 @@
-"""What every kind of group has in common, as the offsets, the admin APIs and the sweeps see it."""
+"""The interface of every type of group, for offsets, admin APIs and expiration."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ CLASSIC = "classic"
 CONSUMER = "consumer"
 
 CONSUMER_PROTOCOL = "consumer"
-"""Protocol type of groups whose members subscribe to topics in the way that the coordinator can read."""
+"""The protocol type of groups whose subscriptions the coordinator can read."""
 
 
 class Committer(NamedTuple):
-    """Who commits offsets, as it says itself."""
+    """The member that commits offsets, as the request names it."""
 
     member_id: str
     instance_id: str | None
     epoch: int
-    """Member epoch, or generation of a classic group; negative: none."""
+    """The member epoch, or the generation of a classic group; negative: none."""
     api_version: int
     transactional: bool
-    """TxnOffsetCommit instead of OffsetCommit."""
+    """Whether the request is TxnOffsetCommit."""
     partitions: Callable[[], Iterable[tuple[Uuid, int]]]
-    """What is committed: topic id and partition. Called only where the answer depends on it."""
+    """The committed topic ids and partitions; called only if the check needs them."""
 
 
 class Group(ABC):
-    """One group, of whatever kind. Dead groups do not exist: they are no longer in the shard."""
+    """One group of any type. There is no state Dead: a deleted group is not in the shard."""
 
     __slots__ = ("group_id",)
 
     kind: ClassVar[str]
-    """As ListGroups calls it: ``classic``, ``consumer``."""
+    """The type in ListGroups: ``classic`` or ``consumer``."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -45,12 +45,12 @@ class Group(ABC):
     @property
     @abstractmethod
     def protocol_type(self) -> str:
-        """As ListGroups shows it."""
+        """The protocol type in ListGroups."""
 
     @property
     @abstractmethod
     def state_name(self) -> str:
-        """As ListGroups shows it: ``Empty``, ``Stable`` …"""
+        """The state in ListGroups: ``Empty``, ``Stable`` …"""
 
     @property
     @abstractmethod
@@ -59,28 +59,28 @@ class Group(ABC):
     @property
     @abstractmethod
     def is_empty(self) -> bool:
-        """No members: the group may be deleted, converted, or expire."""
+        """Whether the group has no members, so it may be deleted, converted or expire."""
 
     @abstractmethod
     def subscribes_to(self, topic: str) -> bool:
-        """Whether a member reads the topic, so far as the coordinator can tell."""
+        """Whether a member subscribes to the topic; True if the coordinator cannot know."""
 
     @abstractmethod
     def tombstones(self) -> list[GroupRecord]:
-        """What ends the group; those of its offsets come before."""
+        """The tombstones of the group itself; those of its offsets precede them."""
 
     @abstractmethod
     def check_offset_commit(self, committer: Committer) -> ErrorCode:
-        """Whether this commit is accepted; one code for all of its partitions."""
+        """The error of a commit, the same for all of its partitions."""
 
     @abstractmethod
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Whether this member may read offsets (OffsetFetch v9+)."""
+        """The error of a member that fetches offsets (OffsetFetch v9+)."""
 
     @abstractmethod
     def check_offset_delete(self) -> ErrorCode:
-        """Whether offsets of topics without subscribers may be deleted."""
+        """The error of deleting offsets of topics without subscribers."""
 
     @abstractmethod
     def retention_start_ms(self, topic: str, commit_ms: int) -> int | None:
-        """Wall-clock time from which an offset's retention counts; None: it is kept for now."""
+        """The wall-clock time at which an offset's retention starts; None: it does not expire now."""

@@ -1,14 +1,14 @@
-"""The records of ``__consumer_offsets``: a key that names what it is about, and a value or a tombstone.
+"""The records of ``__consumer_offsets``: a key, and a value or a tombstone.
 
-| type | about                                   | value version written              |
-|------|-----------------------------------------|------------------------------------|
-| 0    | an offset, in the oldest form           | never written                      |
-| 1    | an offset                               | 4; 1 with a retention of its own   |
-| 2    | a classic group                         | 3                                  |
-| 3-8  | a consumer group (KIP-848), its members | 0                                  |
-| 16   | a consumer group's resolved pattern     | 0                                  |
+| type | contains                                    | value version written              |
+|------|---------------------------------------------|------------------------------------|
+| 0    | an offset, in the oldest format             | never written                      |
+| 1    | an offset                                   | 4; 1 with an expire timestamp      |
+| 2    | a classic group                             | 3                                  |
+| 3-8  | a consumer group (KIP-848) and its members  | 0                                  |
+| 16   | a resolved regular expression               | 0                                  |
 
-Versions are those that Apache Kafka 4.3 writes: either system reads what the other has left.
+The versions are those of Apache Kafka 4.3, so either system reads the log of the other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONSUMER_GROUP_TYPES = frozenset({3, 4, 5, 6, 7, 8, 16})
 
 OFFSET_VERSION = 4
 OFFSET_WITH_EXPIRY_VERSION = 1
-"""The only version with room for a client's own expire time, which requests below version 5 may give."""
+"""The only version with an expire timestamp, which requests below version 5 may set."""
 CLASSIC_GROUP_VERSION = 3
 CONSUMER_RECORD_VERSION = 0
 

@@ -1,4 +1,4 @@
-"""The coordinator's settings as plain values; the driver fills them from the broker's configuration."""
+"""The coordinator's settings as plain values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class GroupSettings:
     # Consumer groups (KIP-848).
     rebalance_protocols: frozenset[str] = frozenset({"classic", "consumer"})
     group_version: int = 1
-    """Finalized level of the feature ``group.version``; 0 has no consumer groups."""
+    """The finalized level of the feature ``group.version``; 0 disables consumer groups."""
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     consumer_session_timeout_ms: int = 45_000
     consumer_min_session_timeout_ms: int = 45_000
@@ -49,7 +49,7 @@ class GroupSettings:
     offsets_retention_check_interval_ms: int = 600_000
 
     group_overrides: Callable[[str], Mapping[str, str]] = _no_overrides
-    """A group's own dynamic configuration (``consumer.session.timeout.ms`` …), empty when it has none."""
+    """The dynamic configuration of a group (``consumer.session.timeout.ms`` …); empty if it has none."""
 
     @property
     def has_consumer_groups(self) -> bool:
@@ -83,6 +83,6 @@ class GroupSettings:
         )
 
     def _override(self, group_id: str, key: str, default: int, low: int, high: int) -> int:
-        # The limits may have been moved after the group's value was accepted: it then counts as the limit.
+        # The limits may have changed after the group's value was accepted.
         text = self.group_overrides(group_id).get(key)
         return default if text is None else min(max(int(text), low), high)

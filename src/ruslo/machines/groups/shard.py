@@ -127,7 +127,7 @@ class GroupShard:
     def replay(self, record: GroupRecord | EndTxnMarker, offset: int) -> None:
         """Apply one record or transaction marker.
 
-        Raises CorruptLogError for a record without a meaning; the partition must not be led then.
+        Raises CorruptLogError for an invalid record; the partition must not be served then.
         """
         records_replay.replay(self.state, record, offset)
 
@@ -161,7 +161,7 @@ class GroupShard:
         state = self.state
         state.active = False
         state.timers.clear()
-        replies: list[GroupReply] = consumer_lifecycle.unloaded(state)
+        replies: list[GroupReply] = []
         for group in state.groups.values():
             if isinstance(group, ClassicGroup):
                 replies += group.drop_parked(ErrorCode.NOT_COORDINATOR)

@@ -1,4 +1,4 @@
-"""What one shard knows: its groups and offsets, and the little beside them that no record holds."""
+"""The state of one shard: its groups and offsets, and its soft state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ShardState:
-    """Every part of the machine works on this one object."""
+    """The one object that every module of the machine reads and changes."""
 
     __slots__ = (
         "_random_uuid",
@@ -49,12 +49,12 @@ class ShardState:
         self.offsets = OffsetStore()
         self.timers: Timers[TimerKey] = Timers()
         self.active = False
-        """Loaded and leading. Before that ``replay`` alone is called, and nothing soft exists."""
+        """Whether the shard is loaded. Before that only ``replay`` is called, and there is no soft state."""
         self.wall_ms = 0
-        """Wall clock of the event under way: what goes into records. Deadlines use ``now_ms`` instead."""
+        """The wall-clock time of the current event, for records."""
         self.next_offset = 0
-        """Log offset behind the last replayed record."""
+        """The log offset after the last replayed record."""
 
     def new_uuid(self) -> str:
-        """Random, in the dashed form that member ids carry."""
+        """A random uuid in the dashed form of member ids."""
         return str(UUID(bytes=self._random_uuid()))

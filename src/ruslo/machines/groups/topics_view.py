@@ -1,4 +1,4 @@
-"""What groups need to know of the cluster's topics, whoever holds the metadata."""
+"""The part of the cluster's metadata that groups use."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ class TopicInfo(NamedTuple):
     id: Uuid
     partition_count: int
     racks: tuple[frozenset[str], ...] = ()
-    """Racks that hold a replica, by partition; empty when nobody needs them."""
+    """The racks of the replicas by partition; empty if no broker has a rack."""
 
 
 class TopicsView(Protocol):
-    """A view of one moment: it does not change under a reader, a newer one replaces it."""
+    """It does not change while an event is handled."""
 
     @property
     def version(self) -> int:
-        """Offset of the metadata log that this view shows."""
+        """The offset of the metadata log that this view contains."""
         ...
 
     def by_name(self, name: str) -> TopicInfo | None: ...
@@ -32,7 +32,7 @@ class TopicsView(Protocol):
 
 
 class NoTopics:
-    """Before the first metadata: nothing exists."""
+    """The view before the first metadata."""
 
     version = -1
 

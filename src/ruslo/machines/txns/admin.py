@@ -1,6 +1,6 @@
 """ListTransactions and DescribeTransactions, for the ids of one shard.
 
-ListTransactions: v1: only those that have been open for longer (KIP-994); v2: only ids that match (KIP-1152).
+ListTransactions: v1 filters by duration (KIP-994); v2 filters by a pattern of ids (KIP-1152).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from ruslo.protocol.messages.list_transactions_response import TransactionState 
 
 
 def list_transactions(state: ShardState, request: ListTransactionsRequest) -> ListTransactionsResponse:
-    """Raises KafkaError for a pattern that is none."""
+    """Raises KafkaError for an invalid pattern."""
     pattern = request.transactional_id_pattern
     matches = state.compile_pattern(pattern) if pattern else None
-    wanted_states = {STATE_BY_NAME.get(name) for name in request.state_filters}
-    wanted_producers = set(request.producer_id_filters)
+    states = {STATE_BY_NAME.get(name) for name in request.state_filters}
+    producers = set(request.producer_id_filters)
     return ListTransactionsResponse(
         unknown_state_filters=[name for name in request.state_filters if name not in STATE_BY_NAME],
         transaction_states=[
@@ -38,8 +38,8 @@ def list_transactions(state: ShardState, request: ListTransactionsRequest) -> Li
                 transaction_state=each.metadata.state.display_name,
             )
             for each in _written(state.transactions.values())
-            if (not wanted_states or each.metadata.state in wanted_states)
-            and (not wanted_producers or each.metadata.producer_id in wanted_producers)
+            if (not states or each.metadata.state in states)
+            and (not producers or each.metadata.producer_id in producers)
             and _is_older(state, each, request.duration_filter)
             and (matches is None or matches(each.id))
         ],
@@ -79,5 +79,5 @@ def _written(transactions: Iterable[Transaction]) -> Iterable[Transaction]:
 
 
 def _is_older(state: ShardState, transaction: Transaction, duration_ms: int) -> bool:
-    """As Kafka has it in every state: an id that never began counts as open since the beginning of time."""
+    """The duration filter of Kafka: in every state, and an id without a start time has no upper bound."""
     return duration_ms < 0 or state.wall_ms - transaction.metadata.start_ms > duration_ms

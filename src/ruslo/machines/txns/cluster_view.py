@@ -1,4 +1,4 @@
-"""What a transaction coordinator needs to know of the cluster, whoever holds the metadata."""
+"""The part of the cluster's metadata that a transaction coordinator uses."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ NO_LEADER = -1
 
 
 class ClusterView(Protocol):
-    """A view of one moment: it does not change under a reader, a newer one replaces it."""
+    """It does not change while an event is handled."""
 
     def leader_of(self, topic: str, partition: int) -> int | None:
-        """The node that leads it, NO_LEADER if none does for now; None: there is no such partition."""
+        """The leader of the partition, or NO_LEADER; None: the partition does not exist."""
         ...
 
     def offsets_partition_of(self, group_id: str) -> int | None:
-        """The partition of ``__consumer_offsets`` that keeps the group; None: the topic is not there yet."""
+        """The partition of ``__consumer_offsets`` that stores the group; None: the topic does not exist."""
         ...
 
 
 class NoCluster:
-    """Before the first metadata: nothing can be said to be gone, so everything has to wait."""
+    """The view before the first metadata: no partition is known to be deleted, so all markers wait."""
 
     def leader_of(self, topic: str, partition: int) -> int | None:
         return NO_LEADER

@@ -1,10 +1,10 @@
-"""Answers that are nothing but an error, in the shape each request expects, for whoever has no shard to ask.
+"""Responses that contain only an error, in the schema of each request.
 
-| situation                                     | code                              |
-|-----------------------------------------------|-----------------------------------|
-| not leading the partition, or its load failed | NOT_COORDINATOR                   |
-| loading it, or no producer id at hand         | COORDINATOR_LOAD_IN_PROGRESS      |
-| the log refuses, or nobody confirms in time   | what ``append_error`` makes of it |
+| situation                                              | code                         |
+|--------------------------------------------------------|------------------------------|
+| this node does not lead the partition, or cannot load  | NOT_COORDINATOR              |
+| the partition is loading, or no producer id is left    | COORDINATOR_LOAD_IN_PROGRESS |
+| the append failed, or was not committed in time        | see ``append_error``         |
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _APPEND_ERRORS = {
 
 
 def append_error(code: ErrorCode) -> ErrorCode:
-    """What a client is told when its records could not be written, or not be committed in time."""
+    """The error of a client whose records could not be appended, or not committed in time."""
     return _APPEND_ERRORS.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def error_response(request: Message, api_version: int, code: ErrorCode) -> Message:
-    """The response that says ``code``. TypeError for a request that is no coordinator's business."""
+    """The response that contains only ``code``. Raises TypeError for a request of another coordinator."""
     match request:
         case InitProducerIdRequest():
             return InitProducerIdResponse(

@@ -1,7 +1,7 @@
-"""Between the markers of a coordinator and WriteTxnMarkers v1-2.
+"""Converts markers to WriteTxnMarkers v1-2 and back.
 
-Only markers for other nodes become a request: those for partitions of its own node a coordinator hands over
-as they are.
+Only markers for other nodes become requests; markers for partitions of its own node a coordinator writes
+directly.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ruslo.protocol.messages.write_txn_markers_response import (
 )
 
 MarkerCodes: TypeAlias = Mapping[tuple[int, TopicPartition], int]
-"""What became of markers, by producer id and partition."""
+"""The error codes of markers by producer id and partition."""
 
 
 class EndMarker(NamedTuple):
@@ -76,7 +76,7 @@ def markers_of(request: WriteTxnMarkersRequest) -> list[EndMarker]:
 
 
 def response_of(request: WriteTxnMarkersRequest, codes: MarkerCodes) -> WriteTxnMarkersResponse:
-    """The answer to a request all of whose markers have a code."""
+    """The response to a request; every one of its markers must have a code."""
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(

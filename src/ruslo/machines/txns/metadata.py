@@ -1,4 +1,4 @@
-"""What one record says of a transactional id."""
+"""The state of a transactional id, as one record contains it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ NO_EPOCH = -1
 NO_TIME = -1
 LAST_EPOCH = 32_767
 EXHAUSTED_FROM = LAST_EPOCH - 1
-"""No producer is given the last epoch: it is kept for the markers that end its last transaction."""
+"""No producer gets the last epoch: it is reserved for the markers of the last transaction."""
 
 
 class TxnMetadata(NamedTuple):
-    """A state as it stands in one record."""
+    """The value of one record."""
 
     producer_id: int
     epoch: int
@@ -26,9 +26,9 @@ class TxnMetadata(NamedTuple):
     start_ms: int = NO_TIME
     partitions: frozenset[TopicPartition] = frozenset()
     previous_producer_id: int = NO_PRODUCER_ID
-    """The id before the transition that led here; the same one unless epochs had run out."""
+    """The producer id before the transition; the same one unless its epochs were exhausted."""
     next_producer_id: int = NO_PRODUCER_ID
-    """In Prepare*: the id that the producer goes on with, because epochs have run out."""
+    """In Prepare*: the next producer id, because the epochs of this one are exhausted."""
     client_version: int = TV0
 
     @property
@@ -48,7 +48,7 @@ class TxnMetadata(NamedTuple):
         next_producer_id: int = NO_PRODUCER_ID,
         client_version: int | None = None,
     ) -> TxnMetadata:
-        """The state after a transition; what is not named stays as it is."""
+        """The state after a transition; values that are not given stay the same."""
         return TxnMetadata(
             producer_id=self.producer_id if producer_id is None else producer_id,
             epoch=self.epoch if epoch is None else epoch,

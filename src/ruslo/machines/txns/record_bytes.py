@@ -1,7 +1,7 @@
 """The bytes of the records of ``__transaction_state``, written without the messages of ``protocol``.
 
-Every small transaction writes three, and they are what its coordinator spent most of its time on. Tests hold
-them equal to what TransactionLogKey and TransactionLogValue write; what they mean is in ``records``.
+Every small transaction writes three records, and encoding them took most of the coordinator's time. Tests
+compare the bytes with those of TransactionLogKey and TransactionLogValue; ``records`` explains the fields.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ruslo.machines.txns.states import TV0, TxnState
 from ruslo.protocol.primitives import write_uvarint
 
 RecordBytes: TypeAlias = tuple[bytes, bytes | None]
-"""Key and value; no value: the id is forgotten."""
+"""The key and the value; None is a tombstone."""
 
 _KEY = Struct(">hh")  # record type, length of the id
 _KEY_TYPE = 0
@@ -39,7 +39,7 @@ def tombstone_bytes(transactional_id: str) -> RecordBytes:
 
 
 def state_bytes(transactional_id: str, metadata: TxnMetadata, version: int) -> RecordBytes:
-    """``version``: of the value."""
+    """``version``: the version of the value."""
     out = bytearray(
         _HEAD.pack(version, metadata.producer_id, metadata.epoch, metadata.timeout_ms, metadata.state)
     )

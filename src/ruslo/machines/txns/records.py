@@ -3,14 +3,14 @@
 | state     | partitions | start time                 |
 |-----------|------------|----------------------------|
 | Empty     | null       | -1                         |
-| Ongoing   | all so far | when the id ceased to idle |
+| Ongoing   | all so far | start of the transaction   |
 | Prepare*  | all        | kept                       |
 | Complete* | none       | kept                       |
 
 Tag 0, the producer id before the transition, is in every record; tag 1, the next producer id, only in
-Prepare* when epochs have run out; tag 2, the client's transaction version, only when it is not 0.
-Tags exist from value version 1 on, which ``transaction.version`` 1 and above write. Versions and fields are
-those of Apache Kafka 4.3: either system reads what the other has left. ``record_bytes`` writes them.
+Prepare* if the epochs are exhausted; tag 2, the client's transaction version, only if it is not 0. Tags exist
+since value version 1, which ``transaction.version`` 1 and above write. Versions and fields are those of
+Apache Kafka 4.3, so either system reads the log of the other. ``record_bytes`` encodes them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def state_of(value: TransactionLogValue) -> TxnMetadata:
     if value.transaction_status not in LOGGED:
         raise CorruptLogError(
             f"a record of __transaction_state has the status {value.transaction_status}, which is never "
-            "written; restore the partition from another replica"
+            "written. Restore the partition from another replica."
         )
     return TxnMetadata(
         producer_id=value.producer_id,
@@ -68,7 +68,7 @@ def state_of(value: TransactionLogValue) -> TxnMetadata:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
-    """Sorted, so that the same state is always the same bytes."""
+    """Partitions by topic, sorted so that the same state always has the same bytes."""
     topics: dict[str, list[int]] = {}
     for topic, index in sorted(partitions):
         topics.setdefault(topic, []).append(index)

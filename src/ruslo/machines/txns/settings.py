@@ -1,4 +1,4 @@
-"""The coordinator's settings as plain values; the driver fills them from the broker's configuration."""
+"""The coordinator's settings as plain values."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class TxnSettings:
     max_timeout_ms: int = 900_000
     """``transaction.max.timeout.ms``."""
     abort_retry_interval_ms: int = 10_000
-    """``transaction.abort.timed.out.transaction.cleanup.interval.ms``: a transaction is aborted as soon as
-    its time is up; this is how long an abort waits that could not be written."""
+    """``transaction.abort.timed.out.transaction.cleanup.interval.ms``. A transaction is aborted as soon as it
+    times out; this is the retry interval of an abort that could not be written."""
     expiry_interval_ms: int = 3_600_000
     """``transaction.remove.expired.transaction.cleanup.interval.ms``."""
     id_expiration_ms: int = 604_800_000
     """``transactional.id.expiration.ms``."""
     retry_backoff_ms: int = 100
-    """Between two tries to write a marker, or the record that follows the last one."""
+    """The delay before a marker, or the Complete* record, is written again."""
 
     @property
     def value_version(self) -> int:
@@ -30,9 +30,9 @@ class TxnSettings:
 
     @property
     def fence_version(self) -> int:
-        """How aborts are marked that the coordinator begins itself, whatever the client is."""
+        """The transaction version of aborts that the coordinator starts itself."""
         return TV2 if self.transaction_version >= TV2 else TV0
 
     def supports(self, client_version: int) -> bool:
-        """Whether what such a client does can be written down."""
+        """Whether the record format can hold transactions of such a client."""
         return client_version == TV0 or self.value_version >= TAGGED_VERSION

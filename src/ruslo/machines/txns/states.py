@@ -1,4 +1,4 @@
-"""The states of a transactional id, and which may follow which.
+"""The states of a transactional id and their legal transitions.
 
 ::
 
@@ -7,8 +7,8 @@
       │          └──▶ PrepareAbort ──▶ CompleteAbort ────────┤ a new producer, or the end of the id
       └──────────────────────────────────────────────────────┘
 
-A transaction is decided when Prepare* is in the log: from then on its outcome cannot change, whoever
-coordinates it. Complete* says that every partition has heard of it.
+A committed Prepare* record is final: no later coordinator can change it. Complete* means that every partition
+has its marker.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from types import MappingProxyType
 
 
 class TxnState(enum.IntEnum):
-    """Numbers as in the log, names as ListTransactions gives them."""
+    """The numbers of the log and the names of ListTransactions."""
 
     EMPTY = 0
-    """A producer is initialised and has not begun."""
+    """A producer is initialized and has not started a transaction."""
     ONGOING = 1
     PREPARE_COMMIT = 2
     PREPARE_ABORT = 3
     COMPLETE_COMMIT = 4
     COMPLETE_ABORT = 5
     DEAD = 6
-    """The id is about to be forgotten: the log gets a tombstone."""
+    """The id expires: its next record is a tombstone."""
     PREPARE_EPOCH_FENCE = 7
-    """The coordinator takes the transaction from its producer in order to abort it; never in the log."""
+    """The coordinator fences the producer in order to abort the transaction; never in the log."""
 
     @property
     def display_name(self) -> str:
@@ -59,8 +59,8 @@ LEGAL_FROM = MappingProxyType(
 )
 
 LEGAL_FROM_IN_V2 = MappingProxyType({TxnState.PREPARE_ABORT: IDLE})
-"""Besides those: a client of transaction version 2 aborts what the coordinator never heard of, because its
-writes failed before they were added, and needs a new epoch all the same (KIP-890)."""
+"""Additional transitions of version 2: a client may abort a transaction that the coordinator does not know,
+because its writes failed before their partitions were added, and still needs a new epoch (KIP-890)."""
 
 
 def is_legal(old: TxnState, new: TxnState, client_version: int) -> bool:
@@ -72,4 +72,4 @@ def is_legal(old: TxnState, new: TxnState, client_version: int) -> bool:
 TV0 = 0
 """Clients that keep their epoch from one transaction to the next."""
 TV2 = 2
-"""Clients whose epoch is bumped by every end of a transaction (KIP-890)."""
+"""Clients whose epoch every end of a transaction bumps (KIP-890)."""

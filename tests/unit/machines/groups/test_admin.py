@@ -116,7 +116,7 @@ def test_absent_group_is_dead(version: int) -> None:
     described = describe(GroupBench(), version=version)
     assert described.group_state == "Dead"
     assert described.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE)
-    assert described.error_message == ("there is no group 'g'" if version >= 6 else None)
+    assert described.error_message == ("Group 'g' does not exist" if version >= 6 else None)
 
 
 def test_delete_takes_offsets_and_the_group() -> None:

@@ -1,7 +1,7 @@
 """The assignors that ``group.consumer.assignors`` names: Ruslo's own, and users' from installed packages.
 
-A package offers one by an entry point of the group ``ruslo.assignors``; it points to a class without
-arguments, or to an object, that has what ``machines.assignors.spec.Assignor`` asks for.
+A package provides an assignor by an entry point of the group ``ruslo.assignors``. It points to an object that
+implements ``machines.assignors.spec.Assignor``, or to a class of such objects without arguments.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _KAFKA_CLASSES = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
 }
-"""Property files of Kafka may name its two by class."""
+"""Kafka's property files may name its two assignors by class."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserAssignor:
-    """A user's object under the name that members call it by."""
+    """A user's assignor under the name that members use."""
 
     name: str
     needs_lag: bool
@@ -37,28 +37,28 @@ class UserAssignor:
 
 
 def assignor_names(configured: Iterable[str]) -> tuple[str, ...]:
-    """As members call them."""
+    """The names that members use."""
     return tuple(_KAFKA_CLASSES.get(name, name) for name in configured)
 
 
 def load_assignors(configured: Iterable[str]) -> dict[str, Assignor]:
-    """By name. Raises ConfigError for one that cannot be had: a group must not wait for it in vain."""
+    """Assignors by name. Raises ConfigError if one cannot be loaded."""
     found: dict[str, Assignor] = {}
-    offered: Mapping[str, EntryPoint] | None = None
+    provided: Mapping[str, EntryPoint] | None = None
     for name in assignor_names(configured):
         builtin = BUILTIN_ASSIGNORS.get(name)
         if builtin is not None:
             found[name] = builtin
             continue
-        if offered is None:
-            offered = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
-        if name not in offered:
-            known = ", ".join([*BUILTIN_ASSIGNORS, *offered])
+        if provided is None:
+            provided = {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+        if name not in provided:
+            known = ", ".join([*BUILTIN_ASSIGNORS, *provided])
             raise ConfigError(
-                f"{KEY} names {name!r}, which no installed package offers: use one of {known}, or install "
-                f"the package that has {name!r} among its {ENTRY_POINTS!r} entry points"
+                f"{KEY} names {name!r}, but no installed package provides this assignor. Use one of {known}, "
+                f"or install the package that has {name!r} among its {ENTRY_POINTS!r} entry points."
             )
-        found[name] = _load(name, offered[name])
+        found[name] = _load(name, provided[name])
     return found
 
 
@@ -68,8 +68,8 @@ def _load(name: str, point: EntryPoint) -> Assignor:
         inner = loaded() if isinstance(loaded, type) else loaded
     except Exception as error:
         raise ConfigError(
-            f"the assignor {name!r} of {KEY} cannot be loaded from {point.value}: {error!r}"
+            f"Loading the assignor {name!r} of {KEY} from {point.value} failed: {error!r}"
         ) from error
     if not callable(getattr(inner, "assign", None)):
-        raise ConfigError(f"the assignor {name!r} of {KEY} ({point.value}) has no method assign(group)")
+        raise ConfigError(f"The assignor {name!r} of {KEY} ({point.value}) has no method assign(group)")
     return UserAssignor(name, bool(getattr(inner, "needs_lag", True)), inner)

@@ -1,9 +1,9 @@
-"""Runs assignors that must not run in the machine: users' own, and those that look at lags.
+"""Runs assignors that must not run in the machine: those of users, and those that need lags.
 
-Each assignor has one thread at a time, and a time limit. A thread cannot be ended from outside: while an
-overdue one still runs, its assignor is refused at once, so that a hanging assignor costs one thread and never
-the groups of another. The thread shares the interpreter with the event loop; it slows the broker, as any
-busy thread does, but cannot stop it.
+Each assignor has one thread at a time, and a timeout. A thread cannot be stopped: while an overdue call runs,
+further calls of its assignor fail at once, so an assignor that hangs costs one thread and does not affect
+groups of other assignors. The thread shares the interpreter with the event loop; it slows the broker down,
+as any busy thread does, but cannot block it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class AssignorRunner:
     def __init__(self, assignors: Mapping[str, Assignor], timeout_ms: int) -> None:
         self._assignors = assignors
         self._timeout_ms = timeout_ms
-        self._turns: dict[str, asyncio.Lock] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
         self._overdue: dict[str, asyncio.Future[AssignorResult]] = {}
 
     def needs_lag(self, name: str) -> bool:
@@ -33,7 +33,7 @@ class AssignorRunner:
         assignor = self._assignors.get(name)
         if assignor is None:
             return AssignorFailure(name, "is not among this broker's group.consumer.assignors")
-        async with self._turns.setdefault(name, asyncio.Lock()):
+        async with self._locks.setdefault(name, asyncio.Lock()):
             overdue = self._overdue.get(name)
             if overdue is not None and not overdue.done():
                 return AssignorFailure(
@@ -53,18 +53,18 @@ class AssignorRunner:
 
 
 def _assign(assignor: Assignor, group: GroupSpec, result: asyncio.Future[AssignorResult]) -> None:
-    """In the thread."""
-    answer: AssignorResult
+    """Runs in the thread."""
+    outcome: AssignorResult
     try:
-        answer = checked(group, assignor.assign(group))
+        outcome = checked(group, assignor.assign(group))
     except AssignorError as error:
-        answer = AssignorFailure(assignor.name, str(error))
+        outcome = AssignorFailure(assignor.name, str(error))
     except BaseException as error:  # also SystemExit: it is the user's code
-        answer = AssignorFailure(assignor.name, f"raised {type(error).__name__}: {error}")
-    with contextlib.suppress(RuntimeError):  # the loop is closed: the node has stopped meanwhile
-        result.get_loop().call_soon_threadsafe(_settle, result, answer)
+        outcome = AssignorFailure(assignor.name, f"raised {type(error).__name__}: {error}")
+    with contextlib.suppress(RuntimeError):  # the event loop is closed: the node has stopped
+        result.get_loop().call_soon_threadsafe(_complete, result, outcome)
 
 
-def _settle(result: asyncio.Future[AssignorResult], answer: AssignorResult) -> None:
+def _complete(result: asyncio.Future[AssignorResult], outcome: AssignorResult) -> None:
     if not result.done():
-        result.set_result(answer)
+        result.set_result(outcome)

@@ -1,6 +1,6 @@
-"""What assignors may want to know of partitions: bytes in the log, and records the group has still to read.
+"""The lags and log sizes of partitions, for assignors that use them.
 
-Only partitions of this node can be looked at; of others nothing is known here.
+They are known only for partitions that this node leads.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _filled(group_id: str, topic: TopicSpec, offsets: OffsetStore, partitions: P
             continue
         log = partition.log
         known = committed.get(index)
-        # Without a commit, or with one that retention has overtaken, everything there is still to be read.
+        # Without a commit, or if retention has deleted the committed offset, the whole log is unread.
         read_to = log.start_offset if known is None else max(known.offset, log.start_offset)
         lags.append(max(log.high_watermark - read_to, 0))
         sizes.append(log.size_bytes)

@@ -1,4 +1,4 @@
-"""The cluster's topics as groups see them, looked up in this broker's metadata image."""
+"""The topics that groups subscribe to, from this broker's metadata image."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _MAX_CACHED = 50_000
 class ImageTopicsView:
     """Implements the machine's ``TopicsView`` on the live image.
 
-    The image changes only between two events of a shard, and every shard is told of it before the next one.
+    The image changes only between two events of a shard, and ``MetadataChanged`` is the next event then.
     """
 
     def __init__(self, metadata: MetadataLoader) -> None:
         self._metadata = metadata
         self._known: dict[Uuid, tuple[TopicImage, int, TopicInfo]] = {}
-        """Topic id → the image's topic, its version, and what was made of them."""
+        """By topic id: the image's topic, its version, and the info built from them."""
 
     @property
     def version(self) -> int:
@@ -41,7 +41,7 @@ class ImageTopicsView:
         return self._metadata.image.topics.by_name.keys()
 
     def forget(self, delta: MetadataDelta) -> None:
-        """Racks hang on brokers, not on topics: after a broker changed they are looked up anew."""
+        """Drop cached topics. Racks belong to brokers, so a changed broker drops all of them."""
         if delta.changed_brokers:
             self._known.clear()
         for topic_id in delta.deleted_topics:
@@ -69,7 +69,7 @@ class ImageTopicsView:
 
 
 def changed_topics(delta: MetadataDelta, image: MetadataImage) -> frozenset[str]:
-    """Names of topics that groups must look at again: made, deleted, with more partitions or other racks."""
+    """Names of topics that were created or deleted, or have other partitions or racks than before."""
     names = {topic.name for topic in delta.created_topics.values()}
     names.update(topic.name for topic in delta.deleted_topics.values())
     for topic_id, partitions in delta.changed_partitions.items():

@@ -1,4 +1,4 @@
-"""Makes a coordinator's topic when the first client looks for a coordinator."""
+"""Creates a coordinator's topic when the first client looks for a coordinator."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ CREATION_TIMEOUT_MS = 30_000
 class TopicPlan:
     name: str
     purpose: str
-    """What there is none of without the topic."""
+    """What does not work without the topic, for log lines."""
     partitions_key: str
     replication_key: str
     configs: Mapping[str, str]
-    """Topic settings that are always the same."""
+    """Topic configs with fixed values."""
     configs_from: Mapping[str, str]
-    """Topic settings that the broker's own settings of these names say."""
+    """Topic configs that take the value of a broker config: topic config to broker config."""
 
 
 OFFSETS_PLAN = TopicPlan(
@@ -67,7 +67,7 @@ class ControllerChannel(Protocol):
 
 
 class InternalTopic:
-    """One creation at a time serves all clients that ask for it."""
+    """Creates the topic at most once at a time, for all waiting clients."""
 
     def __init__(
         self, plan: TopicPlan, config: Callable[[], BrokerConfig], controller: ControllerChannel
@@ -77,10 +77,10 @@ class InternalTopic:
         self._config = config
         self._controller = controller
         self._creation: asyncio.Task[None] | None = None
-        self._last_problem: str | None = None
+        self._last_failure: str | None = None
 
     async def create(self) -> None:
-        """Create the topic, or wait for the creation that is under way; what goes wrong is in the log."""
+        """Create the topic, or wait for the creation in progress; failures are logged."""
         if self._creation is None:
             self._creation = asyncio.get_running_loop().create_task(self._create())
             self._creation.add_done_callback(self._created)
@@ -94,7 +94,7 @@ class InternalTopic:
     def _created(self, creation: asyncio.Task[None]) -> None:
         self._creation = None
         if not creation.cancelled() and (error := creation.exception()) is not None:
-            self._report(f"{self.name} cannot be created: {error}")
+            self._report(f"Creating {self.name} failed: {error}")
 
     async def _create(self) -> None:
         plan, config = self._plan, self._config()
@@ -114,15 +114,14 @@ class InternalTopic:
         code = ErrorCode(result.error_code)
         if code is ErrorCode.INVALID_REPLICATION_FACTOR:
             self._report(
-                f"{plan.name} cannot be created, and without it there are no {plan.purpose}: "
-                f"{result.error_message}. Start more brokers or lower {plan.replication_key} "
-                f"(now {topic.replication_factor})"
+                f"Creating {plan.name} failed, so {plan.purpose} are not available: {result.error_message}. "
+                f"Start more brokers or lower {plan.replication_key} (now {topic.replication_factor})."
             )
         elif code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise KafkaError(code, result.error_message)
 
-    def _report(self, problem: str) -> None:
-        # Clients ask several times a second: say it once for each reason.
-        if problem != self._last_problem:
-            self._last_problem = problem
-            logger.error("%s", problem)
+    def _report(self, failure: str) -> None:
+        # Clients retry several times a second: log each reason once.
+        if failure != self._last_failure:
+            self._last_failure = failure
+            logger.error("%s", failure)

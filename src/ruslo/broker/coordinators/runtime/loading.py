@@ -1,4 +1,4 @@
-"""Brings a shard's state back from its partition's log, in slices between which requests are served."""
+"""Loads a shard's state from its partition's log, in slices between which requests are served."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ async def load(
     partition: Partition,
     replay: ReplayBatch,
     buffer_bytes: int,
-    still_wanted: Callable[[], bool],
+    is_needed: Callable[[], bool],
     scheduler: Scheduler,
 ) -> int:
-    """Replay the whole log; returns the number of records. An error is the reason to refuse the shard.
+    """Replay the whole log and return the number of records. Raises an error if the shard must not be served.
 
     When it returns, everything in the log is replayed: the caller must activate the shard in the same
     iteration of the event loop.
     """
     log = partition.log
     offset, count = log.start_offset, 0
-    while offset < log.end_offset and still_wanted():
+    while offset < log.end_offset and is_needed():
         part = log.read(offset, buffer_bytes, log.end_offset).slice
         if part is None:
-            # Compaction has emptied the rest.
+            # Compaction has removed the rest.
             break
         # Reading a cold disk would block the event loop.
         data = await asyncio.to_thread(part.read)
@@ -49,7 +49,7 @@ async def load(
 
 
 def _replay_batches(data: bytes, offset: int, replay: ReplayBatch) -> Steps[tuple[int, int]]:
-    """Replay what was read at ``offset``; returns the offset behind it and the number of records."""
+    """Replay the data at ``offset``; returns the next offset and the number of records."""
     first, count = offset, 0
     for at, header in iter_batches(data):
         batch = memoryview(data)[at : at + header.size]
@@ -60,5 +60,5 @@ def _replay_batches(data: bytes, offset: int, replay: ReplayBatch) -> Steps[tupl
             count += 1
             yield
     if offset == first:
-        raise CorruptLogError(f"there is no whole batch at offset {offset}")
+        raise CorruptLogError(f"no complete batch at offset {offset}")
     return offset, count

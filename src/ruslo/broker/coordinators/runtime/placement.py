@@ -1,16 +1,16 @@
-"""Which partition of a coordinator's topic an id belongs to, by Kafka's own rule."""
+"""The partition of a coordinator's topic that stores an id, by Kafka's hash."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-LONGEST_KEPT = 256
-"""Ids may have 32 KB, and anybody may ask for any: so many of those would fill the memory."""
+CACHED_ID_MAX_CHARS = 256
+"""Longer ids are not cached: clients may send ids of 32 KB, which would fill the memory."""
 
 
 def partition_of(key: str, partition_count: int) -> int:
-    if len(key) <= LONGEST_KEPT:
-        return _kept_partition_of(key, partition_count)
+    if len(key) <= CACHED_ID_MAX_CHARS:
+        return _cached_partition_of(key, partition_count)
     return _partition_of(key, partition_count)
 
 
@@ -18,11 +18,11 @@ def _partition_of(key: str, partition_count: int) -> int:
     return _absolute(_java_hash(key)) % partition_count
 
 
-_kept_partition_of = lru_cache(maxsize=65_536)(_partition_of)
+_cached_partition_of = lru_cache(maxsize=65_536)(_partition_of)
 
 
 def _java_hash(text: str) -> int:
-    """``String.hashCode``: over UTF-16 units, in 32 bits."""
+    """Java's ``String.hashCode``: over UTF-16 units, in 32 bits."""
     value = 0
     if text.isascii():
         for unit in text.encode("ascii"):
@@ -35,5 +35,5 @@ def _java_hash(text: str) -> int:
 
 
 def _absolute(value: int) -> int:
-    # In 32 bits the smallest number has no positive twin; Kafka takes 0 for it.
+    # The absolute value of the smallest 32-bit number does not fit into 32 bits; Kafka uses 0.
     return 0 if value == -0x8000_0000 else abs(value)

@@ -1,4 +1,4 @@
-"""The cluster as transaction coordinators see it, looked up in this broker's metadata image."""
+"""The leaders of partitions, from this broker's metadata image."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ruslo.machines.txns.cluster_view import NO_LEADER
 class ImageClusterView:
     """Implements the machine's ``ClusterView`` on the live image.
 
-    The image changes only between two events of a shard, and every shard is told of it before the next one.
+    The image changes only between two events of a shard, and ``ClusterChanged`` is the next event then.
     """
 
     def __init__(self, metadata: MetadataLoader, offsets_partition_of: Callable[[str], int]) -> None:

@@ -1,8 +1,8 @@
 """Writes transaction markers into partitions of this broker (WriteTxnMarkers).
 
-A marker is a control batch in each partition; these differ only in what lies outside their checksum. A
-transaction may have a thousand partitions: their markers are written in slices. The response is sent when
-every marker that could be written is committed.
+A marker is a control batch. The markers of a transaction differ only in fields outside the checksum. A
+transaction may have a thousand partitions, so markers are written in slices. The response is sent when every
+marker that could be written is committed.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ class LocalPartitions(Protocol):
     """The partitions of this broker."""
 
     def get(self, topic: str, index: int) -> Partition:
-        """Raises KafkaError when it is not here."""
+        """Raises KafkaError when this broker does not host the partition."""
         ...
 
     def storage_failed(self, error: StorageError) -> None: ...
 
 
-class MarkerTaker(Protocol):
-    """The group coordinator: offsets that wait for a marker in its log must hear of it."""
+class MarkerSink(Protocol):
+    """The group coordinator, which appends and replays the markers of ``__consumer_offsets``."""
 
     def append_marker(self, index: int, marker: bytearray, transaction_version: int) -> Appended: ...
 
 
 class _Written:
-    """What became of the markers so far."""
+    """The results of the markers so far."""
 
     __slots__ = ("codes", "uncommitted")
 
@@ -53,7 +53,7 @@ class MarkerWriter:
     def __init__(
         self,
         partitions: LocalPartitions,
-        groups: MarkerTaker,
+        groups: MarkerSink,
         clock: Clock,
         scheduler: Scheduler,
         timeout_ms: int,
@@ -64,8 +64,8 @@ class MarkerWriter:
         self._scheduler = scheduler
         self._timeout_ms = timeout_ms
 
-    def answer(self, request: WriteTxnMarkersRequest) -> Message | asyncio.Future[Message]:
-        """As ``write``, for a coordinator on another node or for an administrator."""
+    def handle(self, request: WriteTxnMarkersRequest) -> Message | asyncio.Future[Message]:
+        """Write the markers of a coordinator on another node, or of an administrator."""
         codes = self.write(markers_of(request))
         if not isinstance(codes, asyncio.Future):
             return response_of(request, codes)
@@ -79,7 +79,7 @@ class MarkerWriter:
         return promise
 
     def write(self, markers: Iterable[EndMarker]) -> MarkerCodes | asyncio.Future[MarkerCodes]:
-        """Responds at once if the markers are few and committed at once."""
+        """Write markers. Returns the result itself if they are few and committed at once."""
         steps = self._append_all(list(markers))
         work = self._scheduler.run(steps, priority=Priority.CLUSTER, name="transaction markers")
         if work.done() and not work.result().uncommitted:

@@ -1,13 +1,14 @@
-"""TxnOffsetCommit between the two coordinators: the transaction is asked for first, then the group commits.
+"""TxnOffsetCommit: the transaction coordinator verifies the transaction, then the group coordinator commits.
 
-| the transaction's coordinator says  | TxnOffsetCommit answers                       |
-|-------------------------------------|-----------------------------------------------|
-| NONE                                | what the group says; if a marker came since,  |
-|                                     | v5+: asked again, before: INVALID_TXN_STATE   |
-| PRODUCER_FENCED                     | INVALID_PRODUCER_EPOCH                        |
-| TRANSACTION_ABORTABLE (never added) | the same from v4 on, before INVALID_TXN_STATE |
-| it cannot be reached                | COORDINATOR_LOAD_IN_PROGRESS                  |
-| anything else                       | the same                                      |
+| verification                        | response to TxnOffsetCommit                    |
+|-------------------------------------|------------------------------------------------|
+| NONE                                | that of the group coordinator; if a marker was |
+|                                     | appended meanwhile, v5+ verifies again and     |
+|                                     | older versions get INVALID_TXN_STATE           |
+| PRODUCER_FENCED                     | INVALID_PRODUCER_EPOCH                         |
+| TRANSACTION_ABORTABLE (never added) | the same; INVALID_TXN_STATE before v4          |
+| the coordinator is unreachable      | COORDINATOR_LOAD_IN_PROGRESS                   |
+| any other error                     | the same                                       |
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ ABORTABLE_FROM = 4
 TRANSACTION_V2_FROM = 5
 
 
-class OffsetsKeeper(Protocol):
+class OffsetCommitter(Protocol):
     """The group coordinator of this broker."""
 
     def partition_of(self, group_id: str) -> int: ...
@@ -58,7 +59,7 @@ class TransactionalOffsetCommits:
     def __init__(
         self,
         verifier: TransactionVerifier,
-        groups: OffsetsKeeper,
+        groups: OffsetCommitter,
         partitions: LocalPartitions,
         config: Callable[[], BrokerConfig],
         clock: Clock,
@@ -107,8 +108,8 @@ class TransactionalOffsetCommits:
                 promise.set_result(error_response(request, context.api_version, told))
                 return
             if adds and producers.is_overtaken(producer_id, epoch, guard):
-                # By the marker of the transaction before. Had it been its own, the coordinator's epoch would
-                # have moved on, and the next answer would say so.
+                # By the marker of the previous transaction. If it were the marker of this one, the
+                # coordinator's epoch would be newer, and the next verification would fail.
                 self._ask(request, context, partition, promise)
                 return
             answer = self._write(request, context, partition, guard)
@@ -128,7 +129,7 @@ class TransactionalOffsetCommits:
         partition: Partition,
         guard: VerificationGuard | None,
     ) -> Message | asyncio.Future[Message]:
-        # The group's shard appends a transactional batch within this call: nothing comes in between.
+        # The group's shard appends a transactional batch within this call, so nothing happens in between.
         try:
             partition.log.producers.check_epoch_and_guard(request.producer_id, request.producer_epoch, guard)
         except KafkaError as error:

@@ -1,4 +1,4 @@
-"""One classic group as DescribeGroups shows it."""
+"""The description of a classic group in DescribeGroups."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ruslo.protocol.messages.describe_groups_response import DescribedGroup, Des
 
 
 def describe(group: ClassicGroup) -> DescribedGroup:
-    # Between two generations there is no protocol to choose the subscriptions by; assignments are the last.
+    # During a rebalance no protocol is selected, so there is no metadata; assignments are the last ones.
     stable = group.state is ClassicState.STABLE
     return DescribedGroup(
         group_id=group.group_id,

@@ -1,13 +1,13 @@
-"""A classic group: its members, what they agreed on, and where it stands between two generations.
+"""A classic group: its members, their protocol, and the state of its rebalance.
 
-    Empty ──first member joins──▶ PreparingRebalance ──all joined, or time is up──▶ CompletingRebalance
-      ▲                              ▲  │                                              │      │
-      └──────── nobody is left ──────┼──┘                                              │      │
-                                     ├──── somebody joins, leaves, or does not sync ───┘      │
-                                     └──────────── the same, later ──── Stable ◀── leader ────┘
-                                                                                  synced
+    Empty ──first member joins──▶ PreparingRebalance ──all joined, or timeout──▶ CompletingRebalance
+      ▲                              ▲  │                                           │      │
+      └──────── no member left ──────┼──┘                                           │      │
+                                     ├──── member joins, leaves, or fails to sync ──┘      │
+                                     └──────────── the same, later ──── Stable ◀─ leader ──┘
+                                                                                 synced
 
-A deleted group is not in state Dead: it is no longer in the shard.
+There is no state Dead: a deleted group is not in the shard.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ruslo.protocol.messages.group_metadata_value import GroupMetadataValue
 
 
 class ClassicState(enum.Enum):
-    """The values are the names that clients are shown."""
+    """The values are the names in responses."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -80,31 +80,31 @@ class ClassicGroup(Group):
         self.state = ClassicState.EMPTY
         self.previous_state: ClassicState | None = None
         self.state_ms = state_ms
-        """Wall clock of the last change of state; -1 if an old record did not say."""
+        """The wall-clock time of the last state change; -1 if an old record did not contain it."""
         self._protocol_type = ""
-        """Empty: no member has ever joined; offsets are all there is."""
+        """Empty if no member has ever joined: the group consists only of offsets."""
         self.generation = 0
         self.protocol: str | None = None
         self.leader: str | None = None
         self.members: dict[str, ClassicMember] = {}
-        """In the order of their joining."""
+        """Members by id, in the order of their joins."""
         self.static_members: dict[str, str] = {}
         """Member id by instance id."""
         self._support: dict[str, int] = {}
-        """How many members list each protocol."""
+        """The number of members that support each protocol."""
         self.waiting = 0
-        """Members with a parked JoinGroup."""
+        """The number of members with a parked JoinGroup."""
         self.pending_joins: set[str] = set()
-        """Ids given out with MEMBER_ID_REQUIRED that have not come back (KIP-394)."""
+        """Member ids of MEMBER_ID_REQUIRED responses whose members have not joined yet (KIP-394)."""
         self.pending_syncs: set[str] = set()
-        """Members that have not asked for their assignment in this generation."""
+        """Members that have not sent SyncGroup in this generation."""
         self.newcomers_during_delay = False
-        """Somebody joined since the initial delay was last prolonged."""
+        """Whether a member joined since the initial delay was last extended."""
         self.initial_delay_left_ms = 0
         self.recorded = False
-        """It has a record in the log, even if one that was not confirmed in time."""
+        """Whether the log has a record of the group, even if it was not committed in time."""
         self._subscribed: frozenset[str] | None = None
-        """Topics of this generation, once somebody wanted to know."""
+        """The subscribed topics of this generation, once they have been read."""
 
     # -- as all groups ---------------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ class ClassicGroup(Group):
     def subscribes_to(self, topic: str) -> bool:
         subscription = self.subscription()
         if subscription is None:
-            # Members of this type read topics, but which ones is garbled: better safe.
+            # The members' subscriptions cannot be read: assume that they subscribe to it.
             return self._protocol_type == CONSUMER_PROTOCOL
         return topic in subscription
 
@@ -144,7 +144,7 @@ class ClassicGroup(Group):
             if committer.epoch != self.generation:
                 return ErrorCode.ILLEGAL_GENERATION
         elif not committer.transactional:
-            # Old versions of TxnOffsetCommit have no way to name a member.
+            # TxnOffsetCommit below v3 does not name a member.
             return ErrorCode.UNKNOWN_MEMBER_ID
         if self.state is ClassicState.COMPLETING and not committer.transactional:
             return ErrorCode.REBALANCE_IN_PROGRESS
@@ -154,7 +154,7 @@ class ClassicGroup(Group):
         return ErrorCode.NONE
 
     def check_offset_delete(self) -> ErrorCode:
-        # What members of other types read is nothing the coordinator could know.
+        # The coordinator cannot read subscriptions of other protocol types.
         if self.is_empty or self._protocol_type == CONSUMER_PROTOCOL:
             return ErrorCode.NONE
         return ErrorCode.NON_EMPTY_GROUP
@@ -173,7 +173,7 @@ class ClassicGroup(Group):
     # -- members ---------------------------------------------------------------------------------------------
 
     def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Whether it is who it says to be."""
+        """The error of a request with this member id and instance id."""
         if instance_id is not None:
             holder = self.static_members.get(instance_id)
             if holder is None:
@@ -183,7 +183,7 @@ class ClassicGroup(Group):
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether somebody with these protocols could be a member beside those there are."""
+        """Whether a member with these protocols has one in common with all current members."""
         if not self.members:
             return bool(protocol_type and protocols)
         everybody = len(self.members)
@@ -204,7 +204,7 @@ class ClassicGroup(Group):
         self.pending_joins.discard(member.member_id)
 
     def remove(self, member_id: str, code: ErrorCode) -> list[GroupReply]:
-        """Forget a member; calls of it that are parked are answered with this error."""
+        """Remove a member; its parked requests fail with this error."""
         member = self.members.pop(member_id)
         self._count_support(member.protocols, -1)
         if member.instance_id is not None:
@@ -215,10 +215,10 @@ class ClassicGroup(Group):
         return self.unpark(member, code)
 
     def replace_static(self, member: ClassicMember, new_id: str) -> list[GroupReply]:
-        """A static member has come back under a new id (KIP-345): whoever used the old one is fenced."""
+        """Give a static member that has rejoined a new id (KIP-345); the old id is fenced."""
         old_id = member.member_id
         replies = self.unpark(member, ErrorCode.FENCED_INSTANCE_ID)
-        # The place in the order of joining is kept.
+        # The member keeps its position in the order of joins.
         member.member_id = new_id
         self.members = {each.member_id: each for each in self.members.values()}
         assert member.instance_id is not None
@@ -238,16 +238,16 @@ class ClassicGroup(Group):
     def unpark(self, member: ClassicMember, code: ErrorCode) -> list[GroupReply]:
         replies: list[GroupReply] = []
         if member.join is not None:
-            replies.append(Reply(member.join.token, refused(code, self.group_id)))
+            replies.append(Reply(member.join.token, group_error(code, self.group_id)))
             member.join = None
             self.waiting -= 1
         if member.sync is not None:
-            replies.append(Reply(member.sync.token, refused(code, self.group_id)))
+            replies.append(Reply(member.sync.token, group_error(code, self.group_id)))
             member.sync = None
         return replies
 
     def drop_parked(self, code: ErrorCode) -> list[GroupReply]:
-        """The group ends here: answer everything that is parked."""
+        """Fail all parked requests."""
         return [reply for member in self.members.values() for reply in self.unpark(member, code)]
 
     def cancel_timers(self, timers: Timers[TimerKey]) -> None:
@@ -275,7 +275,7 @@ class ClassicGroup(Group):
         self.state_ms = wall_ms
 
     def select_protocol(self) -> str:
-        """Every member votes for the first protocol on its list that all members know."""
+        """Each member votes for its first protocol that all members support; the most votes win."""
         everybody = len(self.members)
         candidates = {name for name, count in self._support.items() if count == everybody}
         votes: dict[str, int] = {}
@@ -285,7 +285,7 @@ class ClassicGroup(Group):
         return max(votes, key=votes.__getitem__)
 
     def elect_joined_leader(self) -> bool:
-        """See to it that the leader is somebody who joined; False if nobody did."""
+        """Elect a leader that has joined, if the current one has not; False if no member has joined."""
         if self.leader is not None and self.members[self.leader].join is not None:
             return True
         for member_id, member in self.members.items():
@@ -306,7 +306,7 @@ class ClassicGroup(Group):
             self.move_to(ClassicState.EMPTY, wall_ms)
 
     def subscription(self) -> frozenset[str] | None:
-        """Topics its members read; None when the coordinator cannot know."""
+        """The topics that members subscribe to; None if the coordinator cannot know."""
         if self._protocol_type != CONSUMER_PROTOCOL:
             return None
         if self._subscribed is None:
@@ -320,7 +320,7 @@ class ClassicGroup(Group):
         return self._subscribed
 
     def forget_subscription(self) -> None:
-        """A member brought other metadata without a new generation."""
+        """Drop cached subscriptions: a member has sent other metadata without a new generation."""
         self._subscribed = None
 
     # -- records ---------------------------------------------------------------------------------------------
@@ -338,7 +338,7 @@ class ClassicGroup(Group):
 
     @classmethod
     def from_record(cls, group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-        """As it comes up after a load: Stable, or Empty; a rebalance in progress is not in the log."""
+        """The group after a load: Stable or Empty, because the log contains no rebalance in progress."""
         group = cls(group_id, state_ms=value.current_state_timestamp)
         group.recorded = True
         for member in value.members:
@@ -363,9 +363,9 @@ class ClassicGroup(Group):
 
 
 def _names(protocols: Protocols) -> Iterable[str]:
-    """Once each: a client may list a protocol twice, and must not count double."""
+    """The names without duplicates: a client may list a protocol twice, and must count once."""
     return dict.fromkeys(name for name, _ in protocols)
 
 
-def refused(code: ErrorCode, group_id: str) -> KafkaError:
+def group_error(code: ErrorCode, group_id: str) -> KafkaError:
     return KafkaError(code, f"group {group_id!r}: {code.name}")

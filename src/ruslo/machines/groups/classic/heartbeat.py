@@ -1,4 +1,4 @@
-"""Heartbeat: keeps the session, and tells a member that it must join again. v3: static members."""
+"""Heartbeat: renews the session, and tells a member to rejoin. v3: static members."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from ruslo.protocol.messages.heartbeat_response import HeartbeatResponse
 def handle(
     shard: ShardState, group: ClassicGroup | None, request: HeartbeatRequest, token: Hashable, now_ms: int
 ) -> GroupOutcome:
-    return respond(token, HeartbeatResponse(error_code=_beat(shard, group, request, now_ms)))
+    return respond(token, HeartbeatResponse(error_code=_renew(shard, group, request, now_ms)))
 
 
-def _beat(shard: ShardState, group: ClassicGroup | None, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
+def _renew(
+    shard: ShardState, group: ClassicGroup | None, request: HeartbeatRequest, now_ms: int
+) -> ErrorCode:
     if not request.group_id:
         return ErrorCode.INVALID_GROUP_ID
     if group is None:
@@ -30,5 +32,5 @@ def _beat(shard: ShardState, group: ClassicGroup | None, request: HeartbeatReque
     if request.generation_id != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
     rebalance.renew_session(shard, group, group.members[request.member_id], now_ms)
-    # Members may begin their heartbeats before the leader has brought the assignment: that is in order.
+    # Members may send heartbeats before the leader has sent the assignment.
     return ErrorCode.REBALANCE_IN_PROGRESS if group.state is ClassicState.PREPARING else ErrorCode.NONE

@@ -1,7 +1,7 @@
 """LeaveGroup.
 
-v0-2: one member, its error on top. v3: several members, static ones too, an error for each (KIP-345); an
-operator may name instances only. v5: a reason, for logs only.
+v0-2: one member and a top-level error. v3: several members, also static ones, with an error for each
+(KIP-345); an operator may name only instance ids. v5: a reason, for logs only.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from ruslo.protocol.messages.leave_group_response import LeaveGroupResponse, MemberResponse
 
-SEVERAL_MEMBERS_FROM = 3
+SEVERAL_MEMBERS_MIN_VERSION = 3
 
 
 def leaving_members(request: LeaveGroupRequest, info: RequestInfo) -> list[MemberIdentity]:
-    """Who leaves, whatever the version."""
-    if info.api_version >= SEVERAL_MEMBERS_FROM:
+    """The members that leave, in any version."""
+    if info.api_version >= SEVERAL_MEMBERS_MIN_VERSION:
         return request.members
     return [MemberIdentity(member_id=request.member_id)]
 
 
-def left(members: list[tuple[MemberIdentity, ErrorCode]], info: RequestInfo) -> LeaveGroupResponse:
-    """The answer in the form of the version."""
-    if info.api_version < SEVERAL_MEMBERS_FROM:
+def leave_response(members: list[tuple[MemberIdentity, ErrorCode]], info: RequestInfo) -> LeaveGroupResponse:
+    """The response in the schema of the version."""
+    if info.api_version < SEVERAL_MEMBERS_MIN_VERSION:
         return LeaveGroupResponse(error_code=members[0][1])
     return LeaveGroupResponse(
         members=[
@@ -55,12 +55,12 @@ def handle(
         return respond(token, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
     members = leaving_members(request, info)
     if group is None:
-        return respond(token, left([(each, ErrorCode.UNKNOWN_MEMBER_ID) for each in members], info))
+        return respond(token, leave_response([(each, ErrorCode.UNKNOWN_MEMBER_ID) for each in members], info))
     outcome: GroupOutcome = Outcome(linearizable=True)
     results = [(each, _remove(shard, group, each, outcome)) for each in members]
     if any(code is ErrorCode.NONE for _, code in results):
         outcome.add(rebalance.member_left(shard, group, now_ms))
-    return outcome.reply(token, left(results, info))
+    return outcome.reply(token, leave_response(results, info))
 
 
 def _remove(

@@ -1,4 +1,4 @@
-"""One member of a classic group, and the calls of it that are parked here."""
+"""One member of a classic group, and its parked requests."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple, TypeAlias
 from ruslo.protocol.messages.group_metadata_value import MemberMetadata
 
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
-"""Names and metadata, most wanted first. The bytes are the clients' own business."""
+"""Protocol names and metadata in the member's order of preference; only clients read the metadata."""
 
 
-class ParkedCall(NamedTuple):
+class ParkedRequest(NamedTuple):
     token: Hashable
     api_version: int
 
@@ -45,27 +45,27 @@ class ClassicMember:
     ) -> None:
         self.member_id = member_id
         self.instance_id = instance_id
-        """Set: a static member (KIP-345)."""
+        """The instance id of a static member (KIP-345)."""
         self.client_id = client_id
         self.client_host = client_host
         self.rebalance_timeout_ms = rebalance_timeout_ms
         self.session_timeout_ms = session_timeout_ms
         self.protocols = protocols
         self.assignment = assignment
-        self.join: ParkedCall | None = None
-        self.sync: ParkedCall | None = None
+        self.join: ParkedRequest | None = None
+        self.sync: ParkedRequest | None = None
         self.is_new = False
-        """It has not got the answer to its first JoinGroup yet, so it cannot send heartbeats."""
+        """Whether its first JoinGroup is parked, so it cannot send heartbeats yet."""
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it says under this protocol."""
+        """The member's metadata for this protocol."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
         return b""
 
     def vote(self, candidates: Sequence[str] | set[str]) -> str:
-        """The candidate it likes best; every candidate is supported by every member."""
+        """The candidate that the member prefers; every member supports every candidate."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def to_record(self, protocol: str | None) -> MemberMetadata:
@@ -82,7 +82,7 @@ class ClassicMember:
 
     @classmethod
     def from_record(cls, record: MemberMetadata, protocol: str | None) -> ClassicMember:
-        # The first version of the record knew the session timeout only.
+        # The first version of the record contains only the session timeout.
         rebalance_ms = record.rebalance_timeout
         return cls(
             record.member_id,

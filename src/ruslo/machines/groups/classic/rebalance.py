@@ -1,16 +1,17 @@
-"""How a classic group gets from one generation to the next.
+"""The rebalance of a classic group, from one generation to the next.
 
-A rebalance is prepared when the membership or a subscription changes: members are told by their next call
-to join again, and their JoinGroups are parked. It completes when all have joined or the longest of their
-rebalance timeouts is over: everybody gets the new generation, the leader also the members, and then each has
-the same time again to ask for its assignment (SyncGroup), which the leader brings.
+1. Prepare: the membership or a subscription changes. The next response tells each member to rejoin, and
+   JoinGroup requests are parked.
+2. Complete: all members have joined, or the longest of their rebalance timeouts has expired. All members get
+   the new generation, and the leader gets the list of members.
+3. Sync: within the same timeout each member sends SyncGroup. The leader's request contains the assignment.
 """
 
 from __future__ import annotations
 
-from ruslo.machines.groups.classic.answers import joined
 from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState
 from ruslo.machines.groups.classic.member import ClassicMember
+from ruslo.machines.groups.classic.responses import join_response
 from ruslo.machines.groups.outcome import GroupOutcome, GroupReply
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
@@ -18,8 +19,8 @@ from ruslo.machines.machine import Outcome, Reply
 from ruslo.model.errors import ErrorCode
 
 NEW_MEMBER_TIMEOUT_MS = 300_000
-"""A new member cannot send heartbeats before its first JoinGroup is answered, and may be gone without our
-noticing; one that is still there asks again within this time."""
+"""The session timeout of a member whose first JoinGroup is parked: it cannot send heartbeats yet. A member
+that is alive repeats the request within this time."""
 
 
 def renew_session(shard: ShardState, group: ClassicGroup, member: ClassicMember, now_ms: int) -> None:
@@ -38,21 +39,21 @@ def remove_member(
 
 
 def membership_changed(shard: ShardState, group: ClassicGroup, now_ms: int) -> GroupOutcome:
-    """Somebody came, went or changed its mind: begin a rebalance, or see whether this one is done."""
+    """Start a rebalance, or complete the current one if all members have joined."""
     if group.state is ClassicState.PREPARING:
         return complete_if_all_joined(shard, group, now_ms)
     return prepare(shard, group, now_ms)
 
 
 def member_left(shard: ShardState, group: ClassicGroup, now_ms: int) -> GroupOutcome:
-    """As ``membership_changed``, but an empty group stays as it is."""
+    """As ``membership_changed``, except that an empty group does not rebalance."""
     if group.state is ClassicState.EMPTY:
         return Outcome()
     return membership_changed(shard, group, now_ms)
 
 
 def complete_if_all_joined(shard: ShardState, group: ClassicGroup, now_ms: int) -> GroupOutcome:
-    # After Empty only the initial delay decides: it is there to let others come.
+    # The first rebalance ends only with the initial delay, so more members can join.
     preparing = group.state is ClassicState.PREPARING
     if preparing and group.previous_state is not ClassicState.EMPTY and group.all_joined:
         return complete_join(shard, group, now_ms)
@@ -63,7 +64,7 @@ def prepare(shard: ShardState, group: ClassicGroup, now_ms: int) -> GroupOutcome
     timers, group_id = shard.timers, group.group_id
     outcome: GroupOutcome = Outcome()
     if group.state is ClassicState.COMPLETING:
-        outcome.replies += _refuse_syncs(shard, group, now_ms)
+        outcome.replies += _fail_syncs(shard, group, now_ms)
     group.pending_syncs.clear()
     timers.cancel(TimerKey(group_id, None, TimerKind.SYNC))
     was_empty = group.is_empty
@@ -83,7 +84,7 @@ def prepare(shard: ShardState, group: ClassicGroup, now_ms: int) -> GroupOutcome
 
 
 def initial_delay_over(shard: ShardState, group: ClassicGroup, now_ms: int) -> GroupOutcome:
-    """Wait once more if somebody came meanwhile, at most for the rebalance timeout in all."""
+    """Extend the delay if a member has joined meanwhile, up to the rebalance timeout in total."""
     if group.newcomers_during_delay and group.initial_delay_left_ms > 0:
         group.newcomers_during_delay = False
         delay_ms = min(shard.settings.initial_rebalance_delay_ms, group.initial_delay_left_ms)
@@ -94,16 +95,16 @@ def initial_delay_over(shard: ShardState, group: ClassicGroup, now_ms: int) -> G
 
 
 def complete_join(shard: ShardState, group: ClassicGroup, now_ms: int) -> GroupOutcome:
-    """Begin the next generation with those who have joined."""
+    """Start the next generation with the members that have joined."""
     timers, group_id = shard.timers, group.group_id
     timers.cancel(TimerKey(group_id, None, TimerKind.JOIN))
     timers.cancel(TimerKey(group_id, None, TimerKind.INITIAL_DELAY))
     outcome: GroupOutcome = Outcome()
-    silent = [each for each in group.members.values() if each.join is None and each.instance_id is None]
-    for member in silent:
+    absent = [each for each in group.members.values() if each.join is None and each.instance_id is None]
+    for member in absent:
         outcome.replies += remove_member(shard, group, member.member_id)
     if group.members and not group.elect_joined_leader():
-        # Only silent static members are left: their sessions decide, not this rebalance (KIP-345).
+        # Only static members are left, and none has rejoined: their sessions decide (KIP-345).
         timers.set(TimerKey(group_id, None, TimerKind.JOIN), now_ms + group.rebalance_timeout_ms)
         return outcome
     group.next_generation(shard.wall_ms)
@@ -112,7 +113,7 @@ def complete_join(shard: ShardState, group: ClassicGroup, now_ms: int) -> GroupO
         return outcome
     for member in group.members.values():
         if member.join is not None:
-            outcome.replies.append(Reply(member.join.token, joined(group, member)))
+            outcome.replies.append(Reply(member.join.token, join_response(group, member)))
             member.join = None
         member.is_new = False
         renew_session(shard, group, member, now_ms)
@@ -128,7 +129,7 @@ def member_synced(shard: ShardState, group: ClassicGroup, member: ClassicMember)
 
 
 def syncs_overdue(shard: ShardState, group: ClassicGroup, now_ms: int) -> GroupOutcome:
-    """Whoever has not asked for its assignment by now is taken to be gone."""
+    """Remove members that have not sent SyncGroup in time."""
     replies: list[GroupReply] = []
     for member_id in sorted(group.pending_syncs):
         replies += remove_member(shard, group, member_id)
@@ -137,14 +138,14 @@ def syncs_overdue(shard: ShardState, group: ClassicGroup, now_ms: int) -> GroupO
     return outcome
 
 
-def _refuse_syncs(shard: ShardState, group: ClassicGroup, now_ms: int) -> list[GroupReply]:
-    """The assignment they wait for will never come."""
+def _fail_syncs(shard: ShardState, group: ClassicGroup, now_ms: int) -> list[GroupReply]:
+    """Fail parked SyncGroup requests: a new rebalance replaces their generation."""
     replies: list[GroupReply] = []
     for member in group.members.values():
         member.assignment = b""
         if member.sync is not None:
             replies += group.unpark(member, ErrorCode.REBALANCE_IN_PROGRESS)
-            # Its session may have run out while it waited, and nobody would notice its silence any more.
+            # Its session timer may have fired while the request was parked.
             renew_session(shard, group, member, now_ms)
     return replies
 

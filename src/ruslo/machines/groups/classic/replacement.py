@@ -1,9 +1,9 @@
-"""A static member comes back without its member id (KIP-345).
+"""A static member rejoins without its member id (KIP-345).
 
-It is given a new id, and whoever still uses the old one is fenced. In a stable group nothing else changes as
-long as the selected protocol stays: the member gets its old assignment, even if it brings another
-subscription. If it is the leader, it must not assign again: since v9 the answer says so (KIP-814); before,
-the old leader's id is named as the leader, which the member cannot take for its own.
+It gets a new id, and the old id is fenced. If the group is stable and the selected protocol stays the same,
+there is no rebalance: the member keeps its assignment, even with another subscription. A leader must not
+assign again: since v9 the response says so (KIP-814); before, the response names the old member id as the
+leader, so the member does not take itself for the leader.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ruslo.machines.groups.classic import rebalance
-from ruslo.machines.groups.classic.answers import joined
 from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState
-from ruslo.machines.groups.classic.member import ClassicMember, ParkedCall
+from ruslo.machines.groups.classic.member import ClassicMember, ParkedRequest
+from ruslo.machines.groups.classic.responses import join_response
 from ruslo.machines.groups.outcome import GroupOutcome, GroupReply
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.machines.machine import Instant, Outcome
 from ruslo.model.errors import ErrorCode
 
-SKIP_ASSIGNMENT_FROM = 9
+SKIP_ASSIGNMENT_MIN_VERSION = 9
 
 
 def replace_static_member(
@@ -29,10 +29,10 @@ def replace_static_member(
     member: ClassicMember,
     new_id: str,
     renew: Callable[[ClassicMember], None],
-    call: ParkedCall,
+    call: ParkedRequest,
     now_ms: int,
 ) -> GroupOutcome:
-    """``renew`` puts into the member what the new JoinGroup says of it."""
+    """``renew`` updates the member with the properties of the new JoinGroup."""
     old_id, old_leader = member.member_id, group.leader
     before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
     outcome: GroupOutcome = Outcome(replies=_rename(shard, group, member, new_id))
@@ -47,10 +47,10 @@ def replace_static_member(
         return changed
 
     group.forget_subscription()
-    if call.api_version >= SKIP_ASSIGNMENT_FROM:
-        response = joined(group, member, skip_assignment=True)
+    if call.api_version >= SKIP_ASSIGNMENT_MIN_VERSION:
+        response = join_response(group, member, skip_assignment=True)
     else:
-        response = joined(group, member, leader=old_leader)
+        response = join_response(group, member, leader=old_leader)
     outcome.reply(call.token, response)
     outcome.append([group.to_record()])
 

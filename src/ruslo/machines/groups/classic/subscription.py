@@ -1,4 +1,4 @@
-"""The only part of members' bytes that a coordinator ever reads: the topics of type ``consumer``."""
+"""Reads the topics of ``consumer`` subscriptions, the only metadata of members that a coordinator reads."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _VERSION = Struct(">h")
 
 
 def subscribed_topics(metadata: bytes) -> list[str] | None:
-    """Topics of a ``consumer`` subscription, any version; None if these bytes are no such thing.
+    """The topics of a ``consumer`` subscription of any version; None if it is invalid.
 
-    Later versions only add fields behind those of version 0, so its prefix is all that is read.
+    Later versions only add fields after those of version 0, so only that prefix is read.
     """
     try:
         (version,) = _VERSION.unpack_from(metadata)

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader brings everybody's assignment, the others come to get theirs.
+"""SyncGroup: the leader sends the assignment, and every member receives its part.
 
 v3: static members. v5: protocol type and name, which must be those of the group (KIP-559).
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from ruslo.machines.groups.classic import rebalance
-from ruslo.machines.groups.classic.answers import synced
-from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState, refused
-from ruslo.machines.groups.classic.member import ParkedCall
+from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState, group_error
+from ruslo.machines.groups.classic.member import ParkedRequest
+from ruslo.machines.groups.classic.responses import sync_response
 from ruslo.machines.groups.events import RequestInfo
 from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.state import ShardState
@@ -19,12 +19,12 @@ from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.sync_group_request import SyncGroupRequest
 from ruslo.protocol.messages.sync_group_response import SyncGroupResponse
 
-PROTOCOL_REQUIRED_FROM = 5
+PROTOCOL_REQUIRED_MIN_VERSION = 5
 
 
 def check(request: SyncGroupRequest, info: RequestInfo) -> ErrorCode:
-    """What is wrong with the request, whatever the group."""
-    if info.api_version >= PROTOCOL_REQUIRED_FROM and (
+    """The error of a request that is invalid for any group."""
+    if info.api_version >= PROTOCOL_REQUIRED_MIN_VERSION and (
         request.protocol_type is None or request.protocol_name is None
     ):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -41,25 +41,25 @@ def handle(
 ) -> GroupOutcome:
     code = check(request, info)
     if code is ErrorCode.NONE:
-        code = ErrorCode.UNKNOWN_MEMBER_ID if group is None else _problem(group, request)
+        code = ErrorCode.UNKNOWN_MEMBER_ID if group is None else _check(group, request)
     if code is not ErrorCode.NONE or group is None:
         return respond(token, SyncGroupResponse(error_code=code))
     member = group.members[request.member_id]
     rebalance.member_synced(shard, group, member)
     if group.state is ClassicState.STABLE:
         rebalance.renew_session(shard, group, member, now_ms)
-        return respond(token, synced(group, member))
+        return respond(token, sync_response(group, member))
     outcome: GroupOutcome = Outcome(linearizable=True)
     if member.sync is not None:
-        # It has given that call up, but its connection may still be there.
-        outcome.reply(member.sync.token, refused(ErrorCode.REBALANCE_IN_PROGRESS, group.group_id))
-    member.sync = ParkedCall(token, info.api_version)
+        # The member has given up its earlier request, but its connection may still be open.
+        outcome.reply(member.sync.token, group_error(ErrorCode.REBALANCE_IN_PROGRESS, group.group_id))
+    member.sync = ParkedRequest(token, info.api_version)
     if group.leader == request.member_id:
         outcome.add(_assign(shard, group, request, now_ms))
     return outcome
 
 
-def _problem(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
+def _check(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
     code = group.check_member(request.member_id, request.group_instance_id)
     if code is not ErrorCode.NONE:
         return code
@@ -75,15 +75,15 @@ def _problem(group: ClassicGroup, request: SyncGroupRequest) -> ErrorCode:
 
 
 def _assign(shard: ShardState, group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> GroupOutcome:
-    """The leader's assignment makes the group Stable, once it is written."""
+    """Store the leader's assignment, which makes the group Stable."""
     assignments = {each.member_id: bytes(each.assignment) for each in request.assignments}
     for member in group.members.values():
-        # Whom the leader left out has nothing to do in this generation.
+        # Members that the leader has omitted get no partitions in this generation.
         member.assignment = assignments.get(member.member_id, b"")
     outcome: GroupOutcome = Outcome(records=[group.to_record()])
     for member in group.members.values():
         if member.sync is not None:
-            outcome.replies.append(Reply(member.sync.token, synced(group, member)))
+            outcome.replies.append(Reply(member.sync.token, sync_response(group, member)))
             member.sync = None
             rebalance.renew_session(shard, group, member, now_ms)
     group.move_to(ClassicState.STABLE, shard.wall_ms)

@@ -1,4 +1,4 @@
-"""What happens to a classic group when a deadline comes, or when its coordinator has just been loaded."""
+"""The timers of a classic group, and how they start after a load."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ruslo.machines.machine import Outcome
 
 
 def loaded(shard: ShardState, group: ClassicGroup, now_ms: int) -> GroupOutcome:
-    """Nobody knows when its members were last heard of: each gets a whole session."""
+    """Start a full session for every member: the time of the last heartbeats is unknown."""
     for member in group.members.values():
         rebalance.renew_session(shard, group, member, now_ms)
     if len(group.members) > shard.settings.max_size:
-        # The limit was lowered while the group was elsewhere: whoever joins last is turned away (KIP-389).
+        # The limit was lowered meanwhile: the last members to rejoin are rejected (KIP-389).
         return rebalance.prepare(shard, group, now_ms)
     return Outcome()
 
@@ -33,7 +33,7 @@ def fired(
         return rebalance.syncs_overdue(shard, group, now_ms)
     if kind is TimerKind.ADOPT:
         return _adopt(shard, group, now_ms)
-    # An answer that never came to the consumer group which this one has come out of.
+    # A query timeout of the consumer group that was downgraded to this group.
     return Outcome()
 
 
@@ -45,14 +45,14 @@ def _member_timer_fired(
         return rebalance.complete_if_all_joined(shard, group, now_ms)
     if kind is TimerKind.SESSION and member_id in group.members:
         return _session_over(shard, group, member_id, now_ms)
-    # Members of a consumer group have more timers; these are left of one that has become this group.
+    # Another timer of a member of the consumer group that was downgraded to this group.
     return Outcome()
 
 
 def _session_over(shard: ShardState, group: ClassicGroup, member_id: str, now_ms: int) -> GroupOutcome:
     member = group.members[member_id]
     if not member.is_new and (member.join is not None or member.sync is not None):
-        # It waits for us, not we for it; its session begins anew with the answer.
+        # Its request is parked here; the response starts a new session.
         return Outcome()
     replies = rebalance.remove_member(shard, group, member_id)
     outcome = rebalance.member_left(shard, group, now_ms)
@@ -61,7 +61,7 @@ def _session_over(shard: ShardState, group: ClassicGroup, member_id: str, now_ms
 
 
 def _adopt(shard: ShardState, group: ClassicGroup, now_ms: int) -> GroupOutcome:
-    """It has just come out of a consumer group, with the members that stay (KIP-848)."""
+    """Start the sessions and a rebalance of a group that was a consumer group (KIP-848)."""
     for member in group.members.values():
         rebalance.renew_session(shard, group, member, now_ms)
     if group.state is ClassicState.STABLE:

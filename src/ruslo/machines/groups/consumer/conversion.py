@@ -1,10 +1,10 @@
-"""Groups change their kind while members are in them (KIP-848, "online migration").
+"""Online migration: a group changes its type while it has members (KIP-848).
 
-Up: the first member of the new protocol joins a live classic group. Its members stay as they are, with what
-the group's leader last gave them, and from now on the coordinator assigns; see ``migration``.
+Upgrade: the first member of the new protocol joins a classic group. The classic members keep the assignment
+of their leader, and the coordinator assigns from then on; see ``migration``.
 
-Down: the last member of the new protocol goes. Those that stay make a classic group at generation = group
-epoch, which rebalances at once so that one of them takes over assigning.
+Downgrade: the last member of the new protocol leaves. The other members form a classic group whose generation
+is the group epoch. It rebalances at once, so one of them becomes the leader that assigns.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
 from ruslo.model.ids import Uuid
 
 NO_MIGRATION = "disabled"
-"""The policy that keeps classic members out of consumer groups as well."""
+"""The policy that also rejects classic members in consumer groups."""
 _UPGRADE_POLICIES = ("bidirectional", "upgrade")
 _DOWNGRADE_POLICIES = ("bidirectional", "downgrade")
 
 
 def upgrade(shard: ShardState, classic: ClassicGroup, outcome: GroupOutcome) -> ConsumerGroup:
-    """The consumer group that the classic one is about to become: its records are in the outcome.
+    """Add the records of the upgrade to the outcome, and return the consumer group that they create.
 
-    Nothing else has happened to the classic group yet; ``upgraded`` must follow once nothing can go wrong.
+    The classic group is unchanged; call ``upgraded`` when nothing can fail any more.
     """
     settings = shard.settings
     if settings.consumer_migration_policy not in _UPGRADE_POLICIES:
         raise _no_upgrade(classic, "group.consumer.migration.policy does not allow it")
     if classic.protocol_type != CONSUMER_PROTOCOL:
-        raise _no_upgrade(classic, f"its members are of type {classic.protocol_type!r}")
+        raise _no_upgrade(classic, f"its protocol type is {classic.protocol_type!r}")
     if len(classic.members) > settings.consumer_max_size:
         raise _no_upgrade(
             classic, f"it has {len(classic.members)} members, more than group.consumer.max.size"
@@ -74,13 +74,13 @@ def upgrade(shard: ShardState, classic: ClassicGroup, outcome: GroupOutcome) -> 
 def upgraded(
     shard: ShardState, group: ConsumerGroup, joined_id: str, now_ms: int, outcome: GroupOutcome
 ) -> None:
-    """If the outcome upgrades the group: classic members' calls are answered, their sessions begin."""
+    """If the outcome upgrades the group, fail parked requests of classic members and start their sessions."""
     classic = shard.groups.get(group.group_id)
     if not isinstance(classic, ClassicGroup) or classic.is_empty:
         return
     group_id = group.group_id
     outcome.replies += classic.drop_parked(ErrorCode.REBALANCE_IN_PROGRESS)
-    # The classic group's timers end with it, so the sessions can only begin after that.
+    # The replay of the upgrade cancels the timers of the classic group, so sessions start after it.
     shard.timers.set(TimerKey(group_id, joined_id, TimerKind.ADOPT), now_ms)
 
     def on_failure(code: ErrorCode, now: Instant) -> GroupOutcome:
@@ -93,7 +93,7 @@ def upgraded(
 def downgrades_without(
     shard: ShardState, group: ConsumerGroup, leaving: Sequence[ConsumerMember], *, replaced: bool = False
 ) -> bool:
-    """Whether the group becomes a classic one when these go; ``replaced``: by as many classic members."""
+    """Whether the group is downgraded when these leave; ``replaced``: classic members replace them."""
     settings = shard.settings
     staying = len(group.members) - (0 if replaced else len(leaving))
     return (
@@ -112,9 +112,9 @@ def downgrade(
     *,
     member_ids: Sequence[str] | None = None,
 ) -> None:
-    """Write the classic group of those who stay, all of them classic members.
+    """Add the records of a classic group with these members, all of them classic, to the outcome.
 
-    ``member_ids``: who has records in the group by now, if others than its members.
+    ``member_ids``: the members that have records in the consumer group, if they are not its current members.
     """
     group_id = group.group_id
     classic = ClassicGroup(group_id, state_ms=shard.wall_ms)
@@ -160,7 +160,7 @@ def _upgrade_records(view: TopicsView, classic: ClassicGroup) -> list[GroupRecor
         for topic_id, partitions in member.assigned.items():
             for partition in partitions:
                 if (topic_id, partition) in held:
-                    raise _no_upgrade(classic, "its leader has given a partition to two members")
+                    raise _no_upgrade(classic, "its leader has assigned a partition to two members")
                 held.add((topic_id, partition))
         members.append(member)
     names = {name for member in members for name in member.topic_names}
@@ -175,7 +175,7 @@ def _upgrade_records(view: TopicsView, classic: ClassicGroup) -> list[GroupRecor
             )
             for member in members
         ),
-        # No time: the next target need not wait.
+        # Without a timestamp the next target is not delayed.
         target_epoch_record(group_id, epoch, 0),
         *(current_record(group_id, member) for member in members),
     ]
@@ -183,19 +183,21 @@ def _upgrade_records(view: TopicsView, classic: ClassicGroup) -> list[GroupRecor
 
 def _upgraded_member(view: TopicsView, classic: ClassicGroup, member: ClassicMember) -> ConsumerMember:
     try:
-        # A group that has not come to its first generation has no protocol yet.
+        # Before its first generation a group has no protocol.
         metadata = member.metadata(classic.protocol) if classic.protocol else member.protocols[0][1]
         subscription = read_subscription(metadata)
         partitions: dict[Uuid, frozenset[int]] = {}
         if member.assignment:
             assignment = read_assignment(member.assignment)
             if assignment.user_data:
-                raise _no_upgrade(classic, "its assignor keeps data of its own, which would be lost")
+                raise _no_upgrade(classic, "its assignor stores user data, which would be lost")
             partitions = partitions_by_id(
                 ((topic.topic, topic.partitions) for topic in assignment.assigned_partitions), view
             )
     except ProtocolError as error:
-        raise _no_upgrade(classic, f"member {member.member_id!r} does not speak it right: {error}") from error
+        raise _no_upgrade(
+            classic, f"the metadata of member {member.member_id!r} is invalid: {error}"
+        ) from error
     epoch = _epoch_of(classic)
     return ConsumerMember(
         member.member_id,
@@ -215,12 +217,12 @@ def _upgraded_member(view: TopicsView, classic: ClassicGroup, member: ClassicMem
 
 
 def _epoch_of(classic: ClassicGroup) -> int:
-    """Its generation; a group that has not come to its first must not have members at 0, as joiners are."""
+    """The generation, but at least the first epoch: epoch 0 means that a member joins."""
     return max(classic.generation, FIRST_EPOCH)
 
 
 def _no_upgrade(classic: ClassicGroup, reason: str) -> KafkaError:
     return KafkaError(
         ErrorCode.GROUP_ID_NOT_FOUND,
-        f"{classic.group_id!r} is a classic group and cannot become a consumer group: {reason}",
+        f"Classic group {classic.group_id!r} cannot become a consumer group: {reason}",
     )

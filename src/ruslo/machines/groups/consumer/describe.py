@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe (KIP-848). v1: whether a member speaks the classic protocol (KIP-1099)."""
+"""ConsumerGroupDescribe (KIP-848). v1: whether a member uses the classic protocol (KIP-1099)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,16 @@ def handle(shard: ShardState, request: ConsumerGroupDescribeRequest) -> Consumer
 def _group(shard: ShardState, group_id: str) -> DescribedGroup:
     if not group_id:
         return DescribedGroup(
-            group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID, error_message="the group's id is empty"
+            group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID, error_message="The group id is empty"
         )
     group = shard.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):
-        kind = f"group {group_id!r} is no consumer group" if group else f"there is no group {group_id!r}"
-        return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=kind)
+        problem = "is not a consumer group" if group else "does not exist"
+        return DescribedGroup(
+            group_id=group_id,
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=f"Group {group_id!r} {problem}",
+        )
     return DescribedGroup(
         group_id=group_id,
         group_state=group.state_name,
@@ -47,7 +51,7 @@ def _group(shard: ShardState, group_id: str) -> DescribedGroup:
 
 
 def _member(group: ConsumerGroup, member: ConsumerMember, view: TopicsView) -> Member:
-    # What it has to revoke it still reads.
+    # The member still reads the partitions that it has to revoke.
     held: dict[Uuid, list[int]] = {}
     for partitions in (member.assigned, member.pending_revocation):
         for topic_id, indexes in partitions.items():

@@ -1,7 +1,7 @@
-"""What clients of the classic protocol put into the bytes of JoinGroup and SyncGroup, for type ``consumer``.
+"""The subscriptions and assignments inside JoinGroup and SyncGroup, for the protocol type ``consumer``.
 
-A version in two bytes, then a message. Newer versions only add fields, so one that is newer than ours is
-read as the newest we know.
+They consist of a version of two bytes and a message. Newer versions only add fields, so an unknown version is
+read as the newest known one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
 
 
 def write_assignment(partitions: Mapping[Uuid, Iterable[int]], view: TopicsView, metadata: bytes) -> bytes:
-    """In the version that the member's own subscription has. Topics that are gone are left out."""
+    """Encode an assignment in the version of the member's subscription, without deleted topics."""
     version = min(_version(metadata), ConsumerProtocolAssignment.MAX_VERSION)
     assigned = [
         AssignedPartitions(topic=topic.name, partitions=sorted(indexes))
@@ -47,7 +47,7 @@ def write_assignment(partitions: Mapping[Uuid, Iterable[int]], view: TopicsView,
 def partitions_by_id(
     topics: Iterable[tuple[str, Iterable[int]]], view: TopicsView
 ) -> dict[Uuid, frozenset[int]]:
-    """Partitions by topic id instead of name; topics that are gone are left out."""
+    """Partitions by topic id instead of name, without deleted topics."""
     result: dict[Uuid, frozenset[int]] = {}
     for name, indexes in topics:
         topic = view.by_name(name)
@@ -60,7 +60,7 @@ def _version(data: bytes) -> int:
     try:
         version: int = _VERSION.unpack_from(data)[0]
     except error:
-        raise ProtocolError(f"{len(data)} bytes are too few for an embedded consumer message") from None
+        raise ProtocolError(f"An embedded consumer message of {len(data)} bytes is too short") from None
     if version < 0:
-        raise ProtocolError(f"an embedded consumer message has no version {version}")
+        raise ProtocolError(f"An embedded consumer message has the invalid version {version}")
     return version

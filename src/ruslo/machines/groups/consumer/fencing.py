@@ -1,4 +1,4 @@
-"""Members that go: they leave, are removed by an administrator, or were not heard of in time."""
+"""Removes members that leave, are removed by an administrator, or exceed a timeout."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ruslo.machines.machine import Instant, Outcome
 from ruslo.model.errors import ErrorCode
 
 RETRY_MS = 500
-"""After which a removal that could not be written is tried again."""
+"""The delay before a removal that could not be written is tried again."""
 
 _MEMBER_TIMERS = (TimerKind.SESSION, TimerKind.REBALANCE, TimerKind.JOIN, TimerKind.SYNC)
 
@@ -30,7 +30,7 @@ _MEMBER_TIMERS = (TimerKind.SESSION, TimerKind.REBALANCE, TimerKind.JOIN, TimerK
 def remove(
     shard: ShardState, group: ConsumerGroup, members: Sequence[ConsumerMember], now_ms: int
 ) -> GroupOutcome:
-    """Take members out; the others get another target, or a classic group if only classic members stay."""
+    """Remove members. The group gets a new target, or is downgraded if only classic members stay."""
     if not members:
         return Outcome()
     member_ids = [member.member_id for member in members]
@@ -38,7 +38,7 @@ def remove(
         cancel_timers(shard, group, member_id)
 
     def on_failure(code: ErrorCode, now: Instant) -> GroupOutcome:
-        # What was written, but not confirmed in time, stays: then they are gone, or have come back already.
+        # If the records were appended but not committed in time, the members are removed or have rejoined.
         for member_id in member_ids:
             watched = shard.timers.get(TimerKey(group.group_id, member_id, TimerKind.SESSION)) is not None
             if shard.groups.get(group.group_id) is group and member_id in group.members and not watched:
@@ -62,10 +62,10 @@ def remove(
     return outcome
 
 
-def step_out(shard: ShardState, group: ConsumerGroup, member: ConsumerMember) -> GroupOutcome:
-    """A static member goes but means to return: its partitions wait for it until its session ends.
+def leave_temporarily(shard: ShardState, group: ConsumerGroup, member: ConsumerMember) -> GroupOutcome:
+    """A static member leaves temporarily: it keeps its partitions until its session expires.
 
-    Their assignment epochs begin anew, since another member id will have them then.
+    Their assignment epochs start at 0 again, because another member id will own them then.
     """
     shard.timers.cancel(TimerKey(group.group_id, member.member_id, TimerKind.REBALANCE))
     gone = replace(

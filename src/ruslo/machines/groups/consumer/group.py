@@ -1,15 +1,15 @@
-"""A consumer group (KIP-848): members, the target they are led to, and the epochs that order it all.
+"""A consumer group (KIP-848): its members, their target assignment, and its epochs.
 
-| epoch          | raised when                                                        | record |
-|----------------|--------------------------------------------------------------------|--------|
-| group epoch    | a subscription, the membership or a subscribed topic changes       | 3      |
-| target epoch   | an assignor has worked for that group epoch                        | 6, 7   |
-| member's epoch | the member has given up what the target takes from it              | 8      |
+| epoch        | bumped when                                                     | record |
+|--------------|-----------------------------------------------------------------|--------|
+| group epoch  | a subscription, the membership or a subscribed topic changes    | 3      |
+| target epoch | an assignor has computed the target of that group epoch         | 6, 7   |
+| member epoch | the member has revoked the partitions that it has to revoke     | 8      |
 
-    Empty ──▶ Assigning (target epoch behind group epoch) ──▶ Reconciling (members behind) ──▶ Stable
+    Empty ──▶ Assigning (target epoch < group epoch) ──▶ Reconciling (member epochs behind) ──▶ Stable
 
-What is in records changes through ``put_member`` and its like, which only ``replay`` calls; the fields at
-the end of ``__init__`` are soft and die with leadership.
+Only ``replay`` calls the methods that change logged state, such as ``put_member``; the fields at the end of
+``__init__`` are soft state.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError
 from ruslo.model.ids import Uuid, uuid_to_text
 
 FIRST_EPOCH = 1
-"""Of a new group and its target; so the first member gets 2."""
+"""The epoch of a new group and its target; the first member gets 2."""
 NO_TARGET = -1
 
 _NOTHING: Partitions = {}
@@ -68,7 +68,7 @@ class ConsumerGroup(Group):
         self.metadata_hash = 0
         self.target_epoch = FIRST_EPOCH
         self.target_ms = 0
-        """Wall clock of the last target; 0 if none was computed yet."""
+        """The wall-clock time of the last target; 0 if none was computed yet."""
         self.members: dict[str, ConsumerMember] = {}
         self.static_members: dict[str, str] = {}
         """Member id by instance id."""
@@ -77,11 +77,11 @@ class ConsumerGroup(Group):
         self.resolved: dict[str, ResolvedRegex] = {}
         """By pattern."""
         self.has_partition_metadata = False
-        """An old record of type 4 is in the log."""
+        """Whether the log contains an old record of type 4."""
         self.classic_count = 0
-        """Members that speak the classic protocol."""
+        """The number of members that use the classic protocol."""
         self._holders: dict[Uuid, dict[int, int]] = {}
-        """Topic id to partition to the epoch of the member that has it, assigned or to be revoked."""
+        """By topic id and partition: the epoch of its owner, which may have to revoke it."""
         self._topic_names: Counter[str] = Counter()
         self._regexes: Counter[str] = Counter()
         self._regex_topics: Counter[str] = Counter()
@@ -89,11 +89,11 @@ class ConsumerGroup(Group):
         self._classic_protocols: Counter[str] = Counter()
 
         self.refreshed_epoch: int | None = None
-        """Group epoch for which the topics' hash was looked at last; None: it must be looked at."""
+        """The group epoch for which the topic hash was last computed; None: it must be computed again."""
         self.topics_created_version = 0
-        """Metadata version that brought new topics, which its patterns may match."""
+        """The metadata version that created topics, which its regular expressions may match."""
         self.failure: AssignorFailure | None = None
-        """Why the last run of an assignor gave no target; None once one succeeded."""
+        """The failure of the last assignor run; None if it succeeded."""
         self.failure_retry_ms = 0
 
     # -- as all groups ---------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class ConsumerGroup(Group):
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is no member of group {self.group_id!r}"
+                ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is not a member of group {self.group_id!r}"
             )
         return member
 
@@ -155,7 +155,7 @@ class ConsumerGroup(Group):
         return None if member_id is None else self.members[member_id]
 
     def target_of(self, member: ConsumerMember) -> Partitions:
-        """A static member's target is that of the last holder of its instance id."""
+        """The member's target; that of a static member belongs to the last owner of its instance id."""
         member_id: str | None = member.member_id
         if member.instance_id is not None:
             member_id = self.static_members.get(member.instance_id)
@@ -165,7 +165,7 @@ class ConsumerGroup(Group):
         return partition in self._holders.get(topic_id, ())
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
-        """Whether all that an UNRELEASED member lacks is still with others."""
+        """Whether other members still own all partitions that an UNRELEASED member waits for."""
         return member.state is MemberState.UNRELEASED and any(
             partition not in member.assigned.get(topic_id, ()) and self.is_held(topic_id, partition)
             for topic_id, partitions in self.target.get(member.member_id, _NOTHING).items()
@@ -173,29 +173,29 @@ class ConsumerGroup(Group):
         )
 
     def regex_count(self, regex: str) -> int:
-        """Members that subscribe with this pattern."""
+        """The number of members that subscribe with this regular expression."""
         return self._regexes[regex]
 
     def regexes_with(self, old: ConsumerMember | None, new: ConsumerMember | None) -> set[str]:
-        """Patterns in use once ``old`` has become ``new``."""
+        """The regular expressions of all members after ``old`` is replaced by ``new``."""
         counts = _exchanged(self._regexes, _regexes_of(old), _regexes_of(new))
         return set(counts)
 
     def topics_with(self, old: ConsumerMember, new: ConsumerMember) -> set[str]:
-        """Names subscribed to once ``old`` has become ``new``; new patterns count once they are resolved."""
+        """The subscribed topics after ``new`` replaces ``old``, without those of unresolved patterns."""
         names = set(_exchanged(self._topic_names, old.topic_names, new.topic_names))
         gone = [old.regex] if old.regex != new.regex and self._regexes[old.regex] == 1 else []
         return names | self._regex_topics_without(gone)
 
     def topics_without(self, members: Iterable[ConsumerMember], regexes: Iterable[str]) -> set[str]:
-        """Names subscribed to once these members, and the patterns only they used, are gone."""
+        """The subscribed topics without these members and these regular expressions."""
         names = Counter(self._topic_names)
         for member in members:
             _take(names, member.topic_names)
         return set(names) | self._regex_topics_without(regexes)
 
     def topics_of_regexes(self, resolved: Mapping[str, ResolvedRegex]) -> set[str]:
-        """Names subscribed to once these patterns are resolved anew."""
+        """The subscribed topics after these regular expressions are resolved again."""
         return set(self._topic_names).union(
             *(known.topics for known in {**self.resolved, **resolved}.values())
         )
@@ -208,25 +208,25 @@ class ConsumerGroup(Group):
     def preferred_assignor(
         self, names: tuple[str, ...], old: ConsumerMember | None = None, new: ConsumerMember | None = None
     ) -> str:
-        """The one most members name, among those there are; the first of all where nobody names one."""
+        """The available assignor that most members prefer; the first one if no member has a preference."""
         counts = _exchanged(self._assignors, _assignors_of(old), _assignors_of(new))
         return max(names, key=lambda name: counts[name])
 
     def supports_classic(self, protocol_type: str, protocols: Iterable[str]) -> bool:
-        """Whether one with these protocols can stand beside the classic members there are."""
+        """Whether a member with these protocols has one in common with all classic members."""
         return protocol_type == CONSUMER_PROTOCOL and any(
             self._classic_protocols[name] == self.classic_count for name in protocols
         )
 
     def all_classic_without(self, members: Iterable[ConsumerMember]) -> bool:
-        """Whether nobody of the new protocol is left once these are gone."""
+        """Whether only classic members stay when these leave."""
         gone = list(members)
         gone_classic = sum(member.classic is not None for member in gone)
         return self.classic_count - gone_classic == len(self.members) - len(gone)
 
     @property
     def refresh_due(self) -> bool:
-        """Also when the epoch that the last look was for was never written."""
+        """Whether the topic hash must be computed, also if the last epoch for it was never written."""
         return self.refreshed_epoch is None or self.epoch < self.refreshed_epoch
 
     # -- changed by replay only ------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ class ConsumerGroup(Group):
         self._give_up_instance(old)
 
     def _give_up_instance(self, member: ConsumerMember) -> None:
-        """Unless somebody else holds its instance id by now."""
+        """Free the instance id, unless another member owns it by now."""
         instance_id = member.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
             del self.static_members[instance_id]
@@ -297,8 +297,8 @@ class ConsumerGroup(Group):
                 holder_epoch = holders.get(partition)
                 if holder_epoch is not None and holder_epoch >= epoch:
                     raise CorruptLogError(
-                        f"group {self.group_id!r}: a member gets partition {partition} of topic "
-                        f"{uuid_to_text(topic_id)} at epoch {epoch} while another has it at {holder_epoch}"
+                        f"Group {self.group_id!r}: a member gets partition {partition} of topic "
+                        f"{uuid_to_text(topic_id)} at epoch {epoch}, but another owns it at {holder_epoch}"
                     )
                 holders[partition] = epoch
 
@@ -307,7 +307,7 @@ class ConsumerGroup(Group):
             for topic_id, indexes in partitions.items():
                 holders = self._holders.get(topic_id, {})
                 for partition in indexes:
-                    # At another epoch it is somebody else who has it by now.
+                    # At another epoch another member owns it by now.
                     if holders.get(partition) == member.epoch:
                         del holders[partition]
                 if not holders:

@@ -1,10 +1,10 @@
-"""ConsumerGroupHeartbeat (KIP-848): joins, keeps, changes and ends a membership, all in one call.
+"""ConsumerGroupHeartbeat (KIP-848): joins and leaves groups, changes subscriptions, and renews sessions.
 
-v0: a joining member may leave its id empty and is given one. v1: clients make their ids, and may subscribe
-by a pattern.
+v0: a joining member may have an empty id and gets one. v1: clients generate their ids, and may subscribe by a
+regular expression.
 
-Epoch 0 joins, -1 leaves, -2 is a static member that will be back. Null means unchanged, so most heartbeats
-carry nothing but the epoch and most answers no assignment.
+Epoch 0 joins, -1 leaves, and -2 is a static member that leaves temporarily. Null means unchanged, so most
+requests contain only the epoch, and most responses no assignment.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ruslo.protocol.messages.consumer_group_heartbeat_response import (
     TopicPartitions,
 )
 
-MEMBER_ID_REQUIRED_FROM = 1
+MEMBER_ID_REQUIRED_MIN_VERSION = 1
 _NOT_GIVEN = -1
 
 
@@ -58,7 +58,7 @@ def handle(
         _check(shard, request, info.api_version)
         if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
             return _leave(shard, request, token, now_ms)
-        return _beat(shard, request, info, token, now_ms)
+        return _heartbeat(shard, request, info, token, now_ms)
     except KafkaError as error:
         refused = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
         return respond(token, refused)
@@ -67,37 +67,37 @@ def handle(
 def _check(shard: ShardState, request: ConsumerGroupHeartbeatRequest, version: int) -> None:
     settings = shard.settings
     epoch = request.member_epoch
-    needs_id = version >= MEMBER_ID_REQUIRED_FROM or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH
+    needs_id = version >= MEMBER_ID_REQUIRED_MIN_VERSION or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH
     if needs_id and not request.member_id:
         raise _invalid("MemberId is empty")
     if not request.group_id:
         raise _invalid("GroupId is empty")
     if request.instance_id == "":
-        raise _invalid("InstanceId is empty; leave it null for a dynamic member")
+        raise _invalid("InstanceId is empty. Use null for a dynamic member.")
     if request.rack_id == "":
-        raise _invalid("RackId is empty; leave it null if there is none")
+        raise _invalid("RackId is empty. Use null if there is no rack.")
     if epoch == JOIN_EPOCH:
         if request.rebalance_timeout_ms == _NOT_GIVEN:
-            raise _invalid("a member that joins must give its RebalanceTimeoutMs")
+            raise _invalid("RebalanceTimeoutMs is required to join")
         if request.topic_partitions is None or request.topic_partitions:
-            raise _invalid("a member that joins must say that it has no partitions: TopicPartitions empty")
+            raise _invalid("TopicPartitions must be empty to join")
         if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-            raise _invalid("a member that joins must give SubscribedTopicNames or SubscribedTopicRegex")
+            raise _invalid("SubscribedTopicNames or SubscribedTopicRegex is required to join")
     elif epoch == STATIC_LEAVE_EPOCH:
         if request.instance_id is None:
-            raise _invalid("only a member with an InstanceId may leave with epoch -2")
+            raise _invalid("InstanceId is required to leave with MemberEpoch -2")
     elif epoch < STATIC_LEAVE_EPOCH:
-        raise _invalid(f"there is no MemberEpoch {epoch}")
+        raise _invalid(f"MemberEpoch {epoch} is invalid")
     assignor = request.server_assignor
     if assignor is not None and assignor not in settings.consumer_assignors:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
-            f"there is no assignor {assignor!r}; group.consumer.assignors has "
-            f"{', '.join(settings.consumer_assignors)}",
+            f"Assignor {assignor!r} is not supported. Use one of group.consumer.assignors: "
+            f"{', '.join(settings.consumer_assignors)}.",
         )
 
 
-def _beat(
+def _heartbeat(
     shard: ShardState,
     request: ConsumerGroupHeartbeatRequest,
     info: RequestInfo,
@@ -116,13 +116,15 @@ def _beat(
         member = membership.identified(group, member_id, request.instance_id)
         membership.check_epoch(member, request.member_epoch, owned)
 
-    told = _told(member, request, info)
-    change = subscription.save(shard, group, member, told, now_ms, outcome)
-    target_epoch, partitions = target.update(shard, group, change.group_epoch, member, told, now_ms, outcome)
+    updated = _updated(member, request, info)
+    change = subscription.save(shard, group, member, updated, now_ms, outcome)
+    target_epoch, partitions = target.update(
+        shard, group, change.group_epoch, member, updated, now_ms, outcome
+    )
     moved = progress.move(
         shard,
         group,
-        told,
+        updated,
         target_epoch,
         partitions,
         owned,
@@ -134,7 +136,7 @@ def _beat(
     session_ms = shard.settings.consumer_session_timeout_of(group.group_id)
     shard.timers.set(TimerKey(group.group_id, member_id, TimerKind.SESSION), now_ms + session_ms)
 
-    # A full request is what clients send when they are not sure that the last answer reached them.
+    # Clients send a full request when they may have missed the last response.
     full = (
         request.rebalance_timeout_ms != _NOT_GIVEN
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
@@ -158,7 +160,7 @@ def _leave(
         raise _not_found(request.group_id)
     member = membership.identified(group, request.member_id, request.instance_id)
     if request.member_epoch == STATIC_LEAVE_EPOCH:
-        outcome = fencing.step_out(shard, group, member)
+        outcome = fencing.leave_temporarily(shard, group, member)
     else:
         outcome = fencing.remove(shard, group, [member], now_ms)
     response = ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
@@ -166,7 +168,7 @@ def _leave(
 
 
 def _group(shard: ShardState, group_id: str, outcome: GroupOutcome, *, create: bool) -> ConsumerGroup:
-    """The group; one that is made, emptied or converted here exists once the records are replayed."""
+    """The group. If it is created or converted here, it exists when the records are replayed."""
     group = shard.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         return group
@@ -182,10 +184,10 @@ def _group(shard: ShardState, group_id: str, outcome: GroupOutcome, *, create: b
     raise _not_found(group_id)
 
 
-def _told(
+def _updated(
     member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, info: RequestInfo
 ) -> ConsumerMember:
-    """The member with what it has just said; whoever speaks here has left the classic protocol behind."""
+    """The member with the properties of this request; it does not use the classic protocol any more."""
     names, regex, timeout_ms = (
         request.subscribed_topic_names,
         request.subscribed_topic_regex,
@@ -210,7 +212,7 @@ def _owned(request: ConsumerGroupHeartbeatRequest) -> Owned:
         return None
     owned: dict[Uuid, set[int]] = {}
     for topic in request.topic_partitions:
-        # A client may list a topic twice; what it says the first time counts as well.
+        # A client may list a topic twice; both entries count.
         owned.setdefault(topic.topic_id, set()).update(topic.partitions)
     return owned
 
@@ -229,4 +231,4 @@ def _invalid(message: str) -> KafkaError:
 
 
 def _not_found(group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id!r}")
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id!r} does not exist")

@@ -1,4 +1,4 @@
-"""What consumer groups do when something happens that no request brought about."""
+"""Consumer groups and events without a request: loads, metadata changes, query results."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from ruslo.machines.groups.consumer.member import MemberState
 from ruslo.machines.groups.consumer.progress import watch_revocation
 from ruslo.machines.groups.consumer.timers import start_sessions
 from ruslo.machines.groups.events import RegexResolved, TargetComputed
-from ruslo.machines.groups.outcome import GroupOutcome, GroupReply
+from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.machines.machine import Outcome
 
 
 def loaded(shard: ShardState, now_ms: int) -> GroupOutcome:
-    """Every member gets a whole session, and whoever has to revoke the whole of its time for that."""
+    """Start a full session for every member, and a full rebalance timeout for every pending revocation."""
     for group in shard.groups.values():
         if not isinstance(group, ConsumerGroup):
             continue
-        # Nobody has watched the topics meanwhile.
+        # Topics may have been created before the load.
         group.topics_created_version = shard.topics.version
         start_sessions(shard, group, now_ms)
         for member in group.members.values():
@@ -28,13 +28,8 @@ def loaded(shard: ShardState, now_ms: int) -> GroupOutcome:
     return Outcome()
 
 
-def unloaded(shard: ShardState) -> list[GroupReply]:
-    """No request of a consumer group is ever parked."""
-    return []
-
-
 def topics_changed(shard: ShardState, changed_topics: frozenset[str], now_ms: int) -> GroupOutcome:
-    """Groups look at the change with their next heartbeat."""
+    """Groups apply the change with their next heartbeat."""
     may_be_new = any(shard.topics.by_name(name) is not None for name in changed_topics)
     for group in shard.groups.values():
         if not isinstance(group, ConsumerGroup):
@@ -50,7 +45,7 @@ def regex_resolved(shard: ShardState, event: RegexResolved, now_ms: int) -> Grou
     group = shard.groups.get(event.group_id)
     if isinstance(group, ConsumerGroup):
         return regexes.resolved(shard, group, event)
-    # The group has ended meanwhile. If it is made anew, it need not wait for this answer.
+    # The group was deleted meanwhile. If it is created again, it need not wait for this result.
     shard.timers.cancel(TimerKey(event.group_id, None, TimerKind.REGEX))
     return Outcome()
 

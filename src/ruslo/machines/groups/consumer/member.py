@@ -1,14 +1,12 @@
-"""One member of a consumer group (KIP-848): what it told of itself, and how far it has been reconciled.
+"""One member of a consumer group (KIP-848): its subscription and the progress of its reconciliation.
 
-A member walks towards the group's target assignment in three states:
+| state      | meaning                                                                              |
+|------------|--------------------------------------------------------------------------------------|
+| STABLE     | it owns all partitions of its target                                                 |
+| UNREVOKED  | it has to revoke partitions; until it reports that it did, its epoch stays           |
+| UNRELEASED | it is at the target epoch, but other members have not revoked some of its partitions |
 
-| state      | means                                                                                   |
-|------------|-----------------------------------------------------------------------------------------|
-| STABLE     | it has all that the target of its epoch gives it                                        |
-| UNREVOKED  | it still has to give up partitions; until it says that it did, its epoch stays          |
-| UNRELEASED | it is at the target's epoch, but others have not given up some of its partitions        |
-
-Members are values: a change makes a new one, so that a outcome can look at before and after.
+Members are immutable: a change creates a new one, so the old and the new one can be compared.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ STATIC_LEAVE_EPOCH = -2
 JOIN_EPOCH = 0
 
 PartitionEpochs: TypeAlias = Mapping[Uuid, Mapping[int, int]]
-"""Topic id to partition to the epoch at which it was assigned (KIP-1251); topics without any are left out."""
+"""The assignment epochs (KIP-1251) by topic id and partition, without topics that have no partitions."""
 
 
 class MemberState(enum.IntEnum):
@@ -40,15 +38,15 @@ class MemberState(enum.IntEnum):
     UNREVOKED = 1
     UNRELEASED = 2
     UNKNOWN = 127
-    """Written by a release that is newer than this one."""
+    """A state of a newer release."""
 
 
 class ClassicPart(NamedTuple):
-    """What a member that still speaks the classic protocol has besides."""
+    """The additional properties of a member that uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
-    """Assignors of the client with their embedded subscription, by preference."""
+    """The client's protocols and embedded subscriptions in the order of preference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ class ConsumerMember:
         return self.state is MemberState.STABLE and self.epoch == target_epoch
 
     def assignment_epoch(self, topic_id: Uuid, partition: int) -> int | None:
-        """Since when it has the partition, even if it shall give it up; None if it has not."""
+        """The epoch at which it got the partition, even if it has to revoke it; None if it is not owner."""
         epoch = self.assigned.get(topic_id, {}).get(partition)
         if epoch is None:
             epoch = self.pending_revocation.get(topic_id, {}).get(partition)
@@ -126,7 +124,7 @@ def _partition_epochs(topics: Iterable[RecordedPartitions], member_epoch: int) -
     for topic in topics:
         epochs = topic.assignment_epochs
         if epochs is None or len(epochs) != len(topic.partitions):
-            # Written before there were assignment epochs; the member's own is the latest it can have been.
+            # A record without assignment epochs; the member's own epoch is an upper bound.
             epochs = [member_epoch] * len(topic.partitions)
         result[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
     return result

@@ -1,4 +1,4 @@
-"""Who is asking: finds the member a request is from, lets new ones in, and refuses whoever is out of date."""
+"""Finds the member of a request, admits new members, and rejects members with an old epoch."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ def check_room(group: ConsumerGroup, member_id: str, max_size: int) -> None:
     if len(group.members) >= max_size and member_id not in group.members:
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"group {group.group_id!r} has {len(group.members)} members, the most that "
-            f"group.consumer.max.size allows",
+            f"Group {group.group_id!r} has {len(group.members)} members, the maximum of "
+            f"group.consumer.max.size",
         )
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> None:
-    """Epoch 0 is always good: the member joins, for the first time or after it was fenced."""
+    """Raise KafkaError for an old or unknown epoch. Epoch 0 joins, possibly again after fencing."""
     if epoch in (JOIN_EPOCH, member.epoch):
         return
     if epoch > member.epoch:
         raise _fenced(member, epoch, "greater")
-    # The answer that raised its epoch may have been lost on its way.
+    # The response that bumped its epoch may have been lost.
     if epoch != member.previous_epoch or not _has_all(member, owned):
         raise _fenced(member, epoch, "smaller")
 
 
 def identified(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
-    """The member, which must be known already; of a static one, its present holder."""
+    """The existing member with this id; a static member must own its instance id."""
     if instance_id is None:
         return group.member(member_id)
     member = group.static_member(instance_id)
     if member is None:
         raise KafkaError(
             ErrorCode.UNKNOWN_MEMBER_ID,
-            f"group {group.group_id!r} has no member with instance id {instance_id!r}",
+            f"Group {group.group_id!r} has no member with instance id {instance_id!r}",
         )
     if member.member_id != member_id:
         raise KafkaError(
             ErrorCode.FENCED_INSTANCE_ID,
-            f"instance id {instance_id!r} is now held by member {member.member_id!r}, not by {member_id!r}",
+            f"Instance id {instance_id!r} belongs to member {member.member_id!r} now, not to {member_id!r}",
         )
     return member
 
@@ -58,19 +58,19 @@ def identified(group: ConsumerGroup, member_id: str, instance_id: str | None) ->
 def admitted(
     group: ConsumerGroup, member_id: str, instance_id: str | None, outcome: GroupOutcome, *, classic: bool
 ) -> ConsumerMember:
-    """The member that joins, known or not; a static one takes the place of the last holder of its id."""
+    """The member that joins, new or not; a static one replaces the last owner of its instance id."""
     holder = group.static_member(instance_id)
     if holder is None or instance_id is None:
         return group.members.get(member_id) or ConsumerMember(member_id)
     if not classic and holder.classic is None and holder.epoch != STATIC_LEAVE_EPOCH:
         raise KafkaError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"instance id {instance_id!r} is still held by member {holder.member_id!r}; it is free when that "
-            f"one has left, or its session has ended",
+            f"Instance id {instance_id!r} still belongs to member {holder.member_id!r}. Wait until that "
+            f"member has left or its session has expired.",
         )
     member = replace(holder, member_id=member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
     group_id = group.group_id
-    # The old member's timers run on, in case this is never written; afterwards they find nobody.
+    # The old member's timers keep running in case the append fails; otherwise they find no member.
     outcome.append(member_tombstones(group_id, holder.member_id))
     outcome.append(
         [
@@ -93,6 +93,6 @@ def _has_all(member: ConsumerMember, owned: Owned) -> bool:
 def _fenced(member: ConsumerMember, epoch: int, how: str) -> KafkaError:
     return KafkaError(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"epoch {epoch} is {how} than {member.epoch}, the one member {member.member_id!r} was given; it must "
-        f"give up all of its partitions and join again",
+        f"Epoch {epoch} is {how} than {member.epoch}, the current one of member {member.member_id!r}. "
+        f"Abandon all partitions and rejoin.",
     )

@@ -1,8 +1,8 @@
-"""Members that speak the classic protocol inside a consumer group (KIP-848).
+"""Members of a consumer group that use the classic protocol (KIP-848).
 
-They join, sync and beat as ever and cannot tell the difference: JoinGroup is one step of reconciling them
-(what they list as owned is what they have), the generation is their epoch, nobody is leader, SyncGroup gives
-what they have by now. A heartbeat sends them to join again whenever there is another step to take.
+For them nothing changes. JoinGroup is one step of their reconciliation, with the owned partitions of their
+subscription. Their generation is their epoch, no member is the leader, and SyncGroup returns the partitions
+that they own. A heartbeat tells them to rejoin when another step is possible.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import replace
 
-from ruslo.machines.groups.classic.answers import join_refused
-from ruslo.machines.groups.classic.join import MEMBER_ID_REQUIRED_FROM
-from ruslo.machines.groups.classic.join import check as join_problem
-from ruslo.machines.groups.classic.leave import leaving_members, left
-from ruslo.machines.groups.classic.sync import check as sync_problem
+from ruslo.machines.groups.classic.join import MEMBER_ID_REQUIRED_MIN_VERSION
+from ruslo.machines.groups.classic.join import check as check_join
+from ruslo.machines.groups.classic.leave import leave_response, leaving_members
+from ruslo.machines.groups.classic.responses import join_error
+from ruslo.machines.groups.classic.sync import check as check_sync
 from ruslo.machines.groups.consumer import (
     conversion,
     fencing,
@@ -51,16 +51,16 @@ def join(
     token: Hashable,
     now_ms: int,
 ) -> GroupOutcome:
-    code = join_problem(shard, request)
+    code = check_join(shard, request)
     if code is not ErrorCode.NONE:
-        return respond(token, join_refused(code, request.member_id, info.api_version))
+        return respond(token, join_error(code, request.member_id, info.api_version))
     try:
         if shard.settings.consumer_migration_policy == conversion.NO_MIGRATION:
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         return _join(shard, group, request, info, token, now_ms)
     except KafkaError as error:
-        # As from Apache Kafka, which names the member only where a classic group refuses it.
-        return respond(token, join_refused(error.code, "", info.api_version))
+        # As in Apache Kafka, only errors of classic groups contain the member id.
+        return respond(token, join_error(error.code, "", info.api_version))
 
 
 def sync(
@@ -71,7 +71,7 @@ def sync(
     token: Hashable,
     now_ms: int,
 ) -> GroupOutcome:
-    code = sync_problem(request, info)
+    code = check_sync(request, info)
     if code is not ErrorCode.NONE:
         return respond(token, SyncGroupResponse(error_code=code))
     try:
@@ -108,7 +108,7 @@ def heartbeat(
     except KafkaError as error:
         return respond(token, HeartbeatResponse(error_code=error.code))
     _renew_session(shard, group, member.member_id, classic.session_timeout_ms, now_ms)
-    # Targets are made by heartbeats of the new protocol. Among classic members alone, a join has to do it.
+    # Heartbeats of the new protocol compute targets. If all members are classic, a join has to do it.
     latest_epoch = group.epoch if group.all_classic_without(()) else group.target_epoch
     must_join = (
         member.epoch < latest_epoch
@@ -129,7 +129,7 @@ def leave(
     token: Hashable,
     now_ms: int,
 ) -> GroupOutcome:
-    """Also how operators remove members, of either protocol."""
+    """Remove members; operators remove members of both protocols this way."""
     leaving: dict[str, ConsumerMember] = {}
     results: list[tuple[MemberIdentity, ErrorCode]] = []
     for identity in leaving_members(request, info):
@@ -141,7 +141,7 @@ def leave(
             leaving[member.member_id] = member
             results.append((identity, ErrorCode.NONE))
     outcome = fencing.remove(shard, group, list(leaving.values()), now_ms)
-    return outcome.reply(token, left(results, info))
+    return outcome.reply(token, leave_response(results, info))
 
 
 def _join(
@@ -158,8 +158,8 @@ def _join(
     membership.check_room(group, member_id, shard.settings.consumer_max_size)
     if not group.supports_classic(request.protocol_type, (each.name for each in request.protocols)):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if is_unknown and instance_id is None and info.api_version >= MEMBER_ID_REQUIRED_FROM:
-        response = join_refused(ErrorCode.MEMBER_ID_REQUIRED, member_id, info.api_version)
+    if is_unknown and instance_id is None and info.api_version >= MEMBER_ID_REQUIRED_MIN_VERSION:
+        response = join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id, info.api_version)
         return respond(token, response)
     outcome: GroupOutcome = Outcome(linearizable=True)
     holder = group.static_member(instance_id)
@@ -168,27 +168,27 @@ def _join(
     else:
         member = membership.identified(group, member_id, instance_id)
     subscribed = _subscription(request)
-    told = _told(member, request, subscribed, info)
-    change = subscription.save(shard, group, member, told, now_ms, outcome, unresolved_bumps=True)
+    updated = _updated(member, request, subscribed, info)
+    change = subscription.save(shard, group, member, updated, now_ms, outcome, unresolved_bumps=True)
     owned = partitions_by_id(
         ((topic.topic, topic.partitions) for topic in subscribed.owned_partitions), shard.topics
     )
-    # The member comes back under the classic protocol, and was the last one of the new.
+    # The last member of the new protocol rejoins with the classic one.
     downgrades = (
         holder is not None
         and holder.classic is None
         and conversion.downgrades_without(shard, group, [holder], replaced=True)
     )
-    target_epoch, partitions = group.target_epoch, group.target_of(told)
+    target_epoch, partitions = group.target_epoch, group.target_of(updated)
     if not downgrades:
         target_epoch, partitions = target.update(
-            shard, group, change.group_epoch, member, told, now_ms, outcome
+            shard, group, change.group_epoch, member, updated, now_ms, outcome
         )
     if not downgrades or target_epoch >= change.group_epoch:
-        told = progress.move(
+        updated = progress.move(
             shard,
             group,
-            told,
+            updated,
             target_epoch,
             partitions,
             owned,
@@ -199,16 +199,16 @@ def _join(
     shard.timers.cancel(TimerKey(group.group_id, member_id, TimerKind.JOIN))
     if downgrades and holder is not None:
         staying = [each for each in group.members.values() if each.member_id != holder.member_id]
-        staying.append(told)
+        staying.append(updated)
         member_ids = [each.member_id for each in staying]
         conversion.downgrade(shard, group, staying, now_ms, outcome, member_ids=member_ids)
     else:
         _renew_session(shard, group, member_id, request.session_timeout_ms, now_ms)
-        deadline_ms = now_ms + told.rebalance_timeout_ms
+        deadline_ms = now_ms + updated.rebalance_timeout_ms
         shard.timers.set(TimerKey(group.group_id, member_id, TimerKind.SYNC), deadline_ms)
     response = JoinGroupResponse(
         member_id=member_id,
-        generation_id=told.epoch,
+        generation_id=updated.epoch,
         protocol_type=CONSUMER_PROTOCOL,
         protocol_name=request.protocols[0].name,
     )
@@ -222,13 +222,13 @@ def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(error)) from error
 
 
-def _told(
+def _updated(
     member: ConsumerMember,
     request: JoinGroupRequest,
     subscribed: ConsumerProtocolSubscription,
     info: RequestInfo,
 ) -> ConsumerMember:
-    # Version 0 has no rebalance timeout of its own.
+    # Version 0 has no rebalance timeout.
     timeout_ms = request.rebalance_timeout_ms if info.api_version > 0 else request.session_timeout_ms
     return replace(
         member,
@@ -271,7 +271,7 @@ def _leaving_member(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerM
 
 
 def _expect_join(shard: ShardState, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-    """It has been told to join again, and has its rebalance timeout to do so."""
+    """Start the rebalance timeout of a member that has to rejoin."""
     if shard.timers.get(TimerKey(group.group_id, member.member_id, TimerKind.JOIN)) is None:
         deadline_ms = now_ms + member.rebalance_timeout_ms
         shard.timers.set(TimerKey(group.group_id, member.member_id, TimerKind.JOIN), deadline_ms)

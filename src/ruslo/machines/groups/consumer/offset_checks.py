@@ -1,7 +1,7 @@
-"""Who may commit and fetch offsets of a consumer group.
+"""The checks of commits and fetches of a consumer group's offsets.
 
-A commit under an older epoch is still good for partitions the member has had since then (KIP-1251): its
-heartbeat may have raised the epoch while the commit was on its way.
+A commit with an older epoch is valid for partitions that the member has owned since that epoch (KIP-1251):
+its heartbeat may have bumped the epoch while the commit was in flight.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ruslo.model.errors import ErrorCode
 if TYPE_CHECKING:
     from ruslo.machines.groups.consumer.group import ConsumerGroup
 
-_FIRST_EPOCH_VERSION = 9
-"""Of OffsetCommit; earlier ones cannot say STALE_MEMBER_EPOCH."""
+_MEMBER_EPOCH_MIN_VERSION = 9
+"""OffsetCommit below this version does not know STALE_MEMBER_EPOCH."""
 
 
 def check_commit(group: ConsumerGroup, committer: Committer) -> ErrorCode:
@@ -32,7 +32,7 @@ def check_commit(group: ConsumerGroup, committer: Committer) -> ErrorCode:
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     is_classic = member.classic is not None
-    if not committer.transactional and not is_classic and committer.api_version < _FIRST_EPOCH_VERSION:
+    if not committer.transactional and not is_classic and committer.api_version < _MEMBER_EPOCH_MIN_VERSION:
         return ErrorCode.UNSUPPORTED_VERSION
     if committer.epoch == member.epoch:
         return ErrorCode.NONE
@@ -55,5 +55,5 @@ def check_fetch(group: ConsumerGroup, member_id: str | None, member_epoch: int) 
     return ErrorCode.NONE
 
 
-def _wrong_epoch(classic_words: bool) -> ErrorCode:
-    return ErrorCode.ILLEGAL_GENERATION if classic_words else ErrorCode.STALE_MEMBER_EPOCH
+def _wrong_epoch(is_classic: bool) -> ErrorCode:
+    return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH

@@ -1,6 +1,7 @@
-"""Topic patterns: RE2, so that matching takes time linear in the name whatever the pattern is.
+"""Topic patterns: RE2 regular expressions, whose matching time is linear in the length of the name.
 
-Apache Kafka uses RE2/J, the same syntax. A pattern must match the whole name; internal topics match too.
+Apache Kafka uses RE2/J, which has the same syntax. A pattern must match the whole name; internal topics match
+too.
 """
 
 from __future__ import annotations
@@ -14,24 +15,24 @@ _Matcher: TypeAlias = Callable[[str], object | None]
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise KafkaError if it is none."""
+    """Raise KafkaError for an invalid pattern."""
     _matcher(pattern)
 
 
 def matching_topics(pattern: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Those that match, sorted."""
+    """The matching names, sorted."""
     matches = _matcher(pattern)
     return tuple(sorted(name for name in names if matches(name) is not None))
 
 
 def compile_pattern(pattern: str) -> Callable[[str], bool]:
-    """Tells which names match as a whole; raises KafkaError if it is no pattern."""
+    """A function that tests whether a whole name matches; raises KafkaError for an invalid pattern."""
     matches = _matcher(pattern)
     return lambda name: matches(name) is not None
 
 
 def _matcher(pattern: str) -> _Matcher:
-    # Most brokers never see a pattern; they need not load the library.
+    # Most brokers never need the library.
     import re2  # type: ignore[import-untyped]
 
     options = re2.Options()
@@ -43,6 +44,7 @@ def _matcher(pattern: str) -> _Matcher:
         reason = error.args[0] if error.args else error
         text = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
         raise KafkaError(
-            ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern!r} is no regular expression (RE2): {text}"
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"{pattern!r} is not an RE2 regular expression: {text}",
         ) from None
     return matcher

@@ -1,4 +1,4 @@
-"""How the machine reaches the assignors."""
+"""The machine's access to assignors."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from ruslo.machines.assignors.spec import Assignor, GroupSpec, Partitions
 
 
 class AssignorFailure(NamedTuple):
-    """An assignor gave no usable target; the group keeps the one it has."""
+    """An assignor returned no valid target; the group keeps its current one."""
 
     assignor: str
     message: str
 
 
 AssignorResult: TypeAlias = Mapping[str, Partitions] | AssignorFailure
-"""A target that passed ``assignors.check.checked``, or why there is none."""
+"""A target that passed ``assignors.check.checked``, or the failure."""
 
 
 class AssignorPort(Protocol):
     def assign(self, name: str, spec: GroupSpec) -> AssignorResult | None:
-        """Run it here and now; None if it must not be: then the machine asks with ``ComputeTarget``."""
+        """Run the assignor inline; None if it must not run so: then the machine uses ``ComputeTarget``."""
         ...
 
 
 class InlineAssignors:
-    """Assignors that come with Ruslo are quick and correct, so they run in the machine.
+    """The built-in assignors are fast and correct, so they run in the machine.
 
-    One that needs the lag cannot: the driver has to look that up first.
+    Assignors that need lags do not: the driver has to collect the lags first.
     """
 
     def __init__(self, assignors: Mapping[str, Assignor] = BUILTIN_ASSIGNORS) -> None:

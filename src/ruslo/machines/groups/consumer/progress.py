@@ -1,4 +1,4 @@
-"""A member's way to the target: the step it can take now, its record, and the deadline for revocations."""
+"""The progress of a member towards its target: the possible step, its record, and the revocation timeout."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def move(
     *,
     subscription_changed: bool,
 ) -> ConsumerMember:
-    """Reconcile the member, write what came of it and watch over its revocations."""
+    """Reconcile the member, add its record, and start or cancel its revocation timeout."""
     moved = reconcile(
         member,
         target_epoch=target_epoch,
@@ -39,7 +39,7 @@ def move(
         return member
     outcome.append([current_record(group.group_id, moved)])
     if moved.classic is None:
-        # Classic members have deadlines of their own: for joining again, and for asking what they got.
+        # Classic members have other timeouts: for rejoining and for SyncGroup.
         if moved.state is MemberState.UNREVOKED:
             watch_revocation(shard, group, moved, now_ms)
         else:

@@ -1,8 +1,8 @@
-"""One step of a member towards the target, as far as its own revocations and those of others allow.
+"""One step of a member towards its target, as far as revocations allow.
 
-keep = assigned ∩ target, revoke = assigned \\ keep, add = target \\ keep, without what others still hold.
-While the member has something to revoke its epoch stays; once it has said that it let go, it jumps to the
-target's epoch with all that is free.
+keep = assigned ∩ target, revoke = assigned \\ keep, add = target \\ keep without partitions of other members.
+While the member has partitions to revoke, its epoch stays. When it has reported that they are revoked, it
+gets the target epoch and all free partitions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
 
 Owned: TypeAlias = Mapping[Uuid, Collection[int]] | None
-"""What a member says it has; None: it does not say."""
+"""The partitions that a member reports to own; None: the request does not contain them."""
 
 
 def reconcile(
@@ -30,7 +30,7 @@ def reconcile(
     is_held: Callable[[Uuid, int], bool],
     owned: Owned,
 ) -> ConsumerMember:
-    """The member after the step; the very same one if it cannot move. ``is_held``: by any member."""
+    """The member after the step; the same object if no step is possible. ``is_held``: by any member."""
     if not subscription_changed and member.is_reconciled_to(target_epoch):
         return member
     step = _Step(member, target_epoch, target, subscribed_topic_ids, is_held, owned)
@@ -44,8 +44,7 @@ def reconcile(
         if owned is None or owned:
             raise KafkaError(
                 ErrorCode.FENCED_MEMBER_EPOCH,
-                "the member is in a state that this release does not know; it must give up all of its "
-                "partitions and join again",
+                "The member is in a state of a newer release. Abandon all partitions and rejoin.",
             )
         return step.towards_target(target_epoch)
     return step.towards_target(member.epoch)
@@ -69,7 +68,7 @@ class _Step:
         self._owned = owned
 
     def owns_any(self, partitions: PartitionEpochs) -> bool:
-        """A member that does not say what it has may have all of it."""
+        """Whether the member may own one of these partitions; True if it does not report its partitions."""
         if self._owned is None:
             return True
         return any(
@@ -80,7 +79,7 @@ class _Step:
         )
 
     def drop_unsubscribed(self) -> ConsumerMember:
-        """What it no longer subscribes to must go at once, whenever the next target comes."""
+        """Revoke partitions of topics that it does not subscribe to any more, before the next target."""
         member = self._member
         subscribed = self._subscribed_topic_ids()
         dropped = {topic_id: held for topic_id, held in member.assigned.items() if topic_id not in subscribed}
@@ -115,7 +114,7 @@ class _Step:
         return self._moved(self._target_epoch, state, keep, {})
 
     def _add_free(self, assigned: dict[Uuid, dict[int, int]], subscribed: Collection[Uuid]) -> bool:
-        """Add what the target has and nobody holds; whether something is still held by others."""
+        """Add free partitions of the target; returns whether other members still own some of it."""
         unreleased = False
         for topic_id, partitions in self._target.items():
             if topic_id not in subscribed:

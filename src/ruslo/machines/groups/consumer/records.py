@@ -1,4 +1,4 @@
-"""The records of consumer groups, types 3 to 8 and 16, made from what they hold."""
+"""Builds the records of consumer groups, types 3 to 8 and 16."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def epoch_tombstone(group_id: str) -> GroupRecord:
 
 
 def partition_metadata_tombstone(group_id: str) -> GroupRecord:
-    """Releases before 4.1 kept the topics' metadata here; the hash in the epoch record has replaced it."""
+    """The record that Kafka before 4.1 used for topic metadata; the hash in the epoch record replaces it."""
     return tombstone(ConsumerGroupPartitionMetadataKey(group_id=group_id))
 
 
@@ -88,7 +88,7 @@ def member_record(group_id: str, member: ConsumerMember) -> GroupRecord:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
-    """Types 8, 7, 5: in this order, or the log cannot be loaded."""
+    """The tombstones of types 8, 7 and 5; another order cannot be loaded."""
     return [
         tombstone(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)),
         tombstone(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)),
@@ -142,7 +142,7 @@ def regex_tombstone(group_id: str, regex: str) -> GroupRecord:
 
 
 def group_tombstones(group_id: str, member_ids: Iterable[str], regexes: Iterable[str]) -> list[GroupRecord]:
-    """Everything a group has, in the order in which the log can be loaded."""
+    """The tombstones of all records of a group, in an order that can be loaded."""
     of_members = [member_tombstones(group_id, member_id) for member_id in member_ids]
     return [
         *(current for current, _, _ in of_members),

@@ -1,8 +1,8 @@
-"""Subscriptions by pattern: when they are resolved anew, and what the result changes.
+"""Subscriptions by regular expression: when they are resolved, and what the result changes.
 
-Matching against all topics may take long, so the driver does it beside the loop (``ResolveRegex``), for all
-patterns of the group at once. While a question is out a timer of the group stands for it: it keeps a second
-one from being asked, and if no answer comes within its time the next heartbeat asks again.
+Matching against all topics may take long, so the driver does it outside the event loop (``ResolveRegex``),
+for all patterns of the group at once. A timer of the group stands for the pending query: it prevents a second
+one, and if no result arrives before it fires, the next heartbeat starts another query.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from ruslo.machines.machine import Instant, Outcome
 from ruslo.model.errors import ErrorCode
 
 REFRESH_INTERVAL_MIN_MS = 10_000
-ANSWER_TIMEOUT_MS = 60_000
+QUERY_TIMEOUT_MS = 60_000
 
 
 class RegexChange(enum.Enum):
-    """What a member's request did to its pattern."""
+    """The change of a member's pattern by its request."""
 
     NONE = 0
     UNRESOLVED = 1
-    """It has another one, whose topics are not known yet: the result will raise the group's epoch."""
+    """Another pattern whose topics are not known yet: the result will bump the group epoch."""
     RESOLVED = 2
-    """It has another one whose topics are known, or has none any more."""
+    """Another pattern whose topics are known, or none."""
 
 
 def changed(
@@ -43,9 +43,9 @@ def changed(
     now_ms: int,
     outcome: GroupOutcome,
 ) -> RegexChange:
-    """Look at a member's new pattern, and ask for topics where that is due."""
+    """Check a member's new pattern, and start a query if that is due."""
     change = RegexChange.NONE
-    must_ask = False
+    must_query = False
     if old.regex != new.regex:
         change = RegexChange.UNRESOLVED
         if old.regex and group.regex_count(old.regex) == 1:
@@ -54,19 +54,19 @@ def changed(
             change = RegexChange.RESOLVED
         elif group.regex_count(new.regex) == 0:
             check_pattern(new.regex)
-            must_ask = True
+            must_query = True
         elif new.regex in group.resolved:
             change = RegexChange.RESOLVED
     patterns = group.regexes_with(old, new)
-    if patterns and (must_ask or _is_due(shard, group, patterns)) and _may_ask(shard, group):
-        _ask(shard, group, patterns, now_ms, outcome)
+    if patterns and (must_query or _is_due(shard, group, patterns)) and _may_query(shard, group):
+        _query(shard, group, patterns, now_ms, outcome)
     return change
 
 
 def resolved(shard: ShardState, group: ConsumerGroup, event: RegexResolved) -> GroupOutcome:
-    """Write down what was found; raise the epoch if it makes a difference."""
+    """Add the records of the result; bump the group epoch if the topics differ."""
     shard.timers.cancel(TimerKey(group.group_id, None, TimerKind.REGEX))
-    # Meanwhile the last member with a pattern may have left.
+    # The last member with a pattern may have left meanwhile.
     fresh = {regex: found for regex, found in event.resolved.items() if group.regex_count(regex)}
     outcome: GroupOutcome = Outcome(linearizable=True)
     bump = False
@@ -81,7 +81,7 @@ def resolved(shard: ShardState, group: ConsumerGroup, event: RegexResolved) -> G
     return outcome
 
 
-def _may_ask(shard: ShardState, group: ConsumerGroup) -> bool:
+def _may_query(shard: ShardState, group: ConsumerGroup) -> bool:
     if shard.timers.get(TimerKey(group.group_id, None, TimerKind.REGEX)) is not None:
         return False
     last = next(iter(group.resolved.values()), None)
@@ -98,15 +98,15 @@ def _is_due(shard: ShardState, group: ConsumerGroup, patterns: set[str]) -> bool
 
 
 def _is_older(shard: ShardState, last: ResolvedRegex, age_ms: int) -> bool:
-    """Or from the future: the wall clock was set back, or the last coordinator's was ahead of ours."""
+    """Whether it is older, or from the future because the wall clock was set back."""
     return not last.resolved_ms <= shard.wall_ms <= last.resolved_ms + age_ms
 
 
-def _ask(
+def _query(
     shard: ShardState, group: ConsumerGroup, patterns: set[str], now_ms: int, outcome: GroupOutcome
 ) -> None:
     group_id = group.group_id
-    shard.timers.set(TimerKey(group_id, None, TimerKind.REGEX), now_ms + ANSWER_TIMEOUT_MS)
+    shard.timers.set(TimerKey(group_id, None, TimerKind.REGEX), now_ms + QUERY_TIMEOUT_MS)
     outcome.effects.append(ResolveRegex(group_id, tuple(sorted(patterns))))
 
     def on_failure(code: ErrorCode, now: Instant) -> GroupOutcome:

@@ -1,8 +1,8 @@
-"""Taking in records of consumer groups, one at a time: the only way what they hold changes.
+"""Replays records of consumer groups: only this changes their logged state.
 
-Apache Kafka refuses to load a log with members that end before their assignments do, or groups that end
-before their members; so do we, and for the same reason: whoever wrote that would not notice otherwise.
-Tombstones of what is unknown are nothing to worry about, compaction leaves them behind.
+As in Apache Kafka, a log cannot be loaded if the tombstone of a member precedes those of its assignments, or
+the tombstone of a group precedes those of its members: it reveals a defect of the coordinator that wrote it.
+Tombstones of unknown keys are ignored, because compaction leaves them behind.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from ruslo.protocol.messages.consumer_group_target_assignment_metadata_value imp
 
 
 def replay(groups: MutableMapping[str, Group], record: GroupRecord) -> None:
-    """Types 3 to 8 and 16."""
+    """Apply a record of the types 3 to 8 and 16."""
     key, value = record.key, record.value
     if isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
         assert value is None or isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
@@ -85,10 +85,10 @@ def _group(groups: MutableMapping[str, Group], group_id: str, *, create: bool) -
         return group
     if not create:
         return None
-    # A group that only held offsets has no record of its own, so nothing had to end it.
+    # A group that consists only of offsets has no record, so there is no tombstone of it.
     is_simple = isinstance(group, ClassicGroup) and group.is_empty and not group.protocol_type
     if group is not None and not is_simple:
-        raise CorruptLogError(f"group {group_id!r} is no consumer group, but a record says so")
+        raise CorruptLogError(f"Group {group_id!r} has a record of a consumer group, but is not one")
     created = groups[group_id] = ConsumerGroup(group_id)
     return created
 
@@ -106,11 +106,11 @@ def _epoch(
         group.metadata_hash = value.metadata_hash
         return
     if group.members:
-        raise CorruptLogError(f"group {key.group_id!r} ends while it has {len(group.members)} members")
+        raise CorruptLogError(f"Group {key.group_id!r} has a tombstone but {len(group.members)} members")
     if group.target:
-        raise CorruptLogError(f"group {key.group_id!r} ends while {len(group.target)} members have targets")
+        raise CorruptLogError(f"Group {key.group_id!r} has a tombstone but {len(group.target)} targets")
     if group.target_epoch != NO_TARGET:
-        raise CorruptLogError(f"group {key.group_id!r} ends before its target does")
+        raise CorruptLogError(f"Group {key.group_id!r} has a tombstone but a target")
     del groups[key.group_id]
 
 
@@ -129,9 +129,9 @@ def _member(
     if member is None:
         return
     if member.epoch != LEAVE_EPOCH:
-        raise CorruptLogError(f"member {key.member_id!r} of {key.group_id!r} ends before its assignment does")
+        raise CorruptLogError(f"Member {key.member_id!r} of {key.group_id!r} has a tombstone but partitions")
     if key.member_id in group.target:
-        raise CorruptLogError(f"member {key.member_id!r} of {key.group_id!r} ends before its target does")
+        raise CorruptLogError(f"Member {key.member_id!r} of {key.group_id!r} has a tombstone but a target")
     group.remove_member(key.member_id)
 
 
@@ -149,7 +149,7 @@ def _target_epoch(
         return
     if group.target:
         raise CorruptLogError(
-            f"the target of group {key.group_id!r} ends while {len(group.target)} members have one"
+            f"The target of group {key.group_id!r} has a tombstone but {len(group.target)} members"
         )
     group.target_epoch = NO_TARGET
     group.target_ms = 0

@@ -1,4 +1,4 @@
-"""A member's new words about itself, and whether they raise the group's epoch."""
+"""Stores the changed properties of a member, and bumps the group epoch if they matter to others."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ruslo.machines.groups.state import ShardState
 
 class Change(NamedTuple):
     group_epoch: int
-    """After it."""
+    """The group epoch after the change."""
     of_subscription: bool
-    """Names or pattern are others than before."""
+    """Whether the topic names or the regular expression changed."""
 
 
 def save(
@@ -34,9 +34,9 @@ def save(
     *,
     unresolved_bumps: bool = False,
 ) -> Change:
-    """Write the member if it changed, and the group's epoch if that matters to others.
+    """Add a record of the member if it changed, and of the group epoch if the target may change.
 
-    ``unresolved_bumps``: a pattern that changed raises the epoch even if it is not resolved.
+    ``unresolved_bumps``: a changed pattern bumps the epoch even if it is not resolved.
     """
     if new != old:
         outcome.append([member_record(group.group_id, new)])

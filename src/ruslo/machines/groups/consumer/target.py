@@ -1,8 +1,8 @@
-"""The target assignment: what every member shall have, computed by an assignor for one group epoch.
+"""The target assignment of all members, which an assignor computes for one group epoch.
 
-Assignors of our own run right here. Others are asked for (``ComputeTarget``) and answer later; until then,
-and for as long as they fail, the previous target stays. While an answer is out a timer of the group stands
-for it, as with patterns.
+Built-in assignors run inline. Others run outside the event loop (``ComputeTarget``); until their result
+arrives, and while they fail, the previous target stays. A timer of the group stands for the pending query, as
+with regular expressions.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ruslo.machines.machine import Instant, Outcome
 from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import Uuid
 
-ANSWER_TIMEOUT_MS = 60_000
-"""The driver's own limit for an assignor is far below; this only guards against an answer that got lost."""
+QUERY_TIMEOUT_MS = 60_000
+"""A guard against a lost result; the driver's timeout for assignors is far below."""
 FAILURE_RETRY_MS = 10_000
-"""An assignor that failed may do so for a reason that passes; it need not be tried with every heartbeat."""
+"""The delay before a failed assignor runs again, so that it does not run with every heartbeat."""
 
 _NOTHING: Partitions = {}
 
@@ -41,9 +41,9 @@ def update(
     now_ms: int,
     outcome: GroupOutcome,
 ) -> tuple[int, Partitions]:
-    """Compute a new target if that is due: the target epoch from now on, and what it gives to ``new``.
+    """Compute a new target if that is due. Returns the target epoch and the target of ``new``.
 
-    ``old`` is becoming ``new`` in this very outcome, and the group is going to be at ``group_epoch``.
+    ``new`` replaces ``old`` in this outcome, and the group epoch becomes ``group_epoch``.
     """
     present = group.target_epoch, group.target_of(new)
     if group.target_epoch >= group_epoch or not _is_due(shard, group, now_ms):
@@ -54,7 +54,7 @@ def update(
     spec = group_spec(group, shard.topics, _members_with(group, new))
     result = shard.assignors.assign(assignor, spec)
     if result is None:
-        _ask(shard, group, group_epoch, assignor, spec, now_ms, outcome)
+        _query(shard, group, group_epoch, assignor, spec, now_ms, outcome)
         return present
     if isinstance(result, AssignorFailure):
         _failed(group, result, now_ms)
@@ -65,7 +65,7 @@ def update(
 
 
 def computed(shard: ShardState, group: ConsumerGroup, event: TargetComputed, now_ms: int) -> GroupOutcome:
-    """The answer to ``ComputeTarget``."""
+    """Apply the result of ``ComputeTarget``."""
     shard.timers.cancel(TimerKey(group.group_id, None, TimerKind.ASSIGNMENT))
     outcome: GroupOutcome = Outcome(linearizable=True)
     result = event.result
@@ -75,12 +75,12 @@ def computed(shard: ShardState, group: ConsumerGroup, event: TargetComputed, now
     if isinstance(result, AssignorFailure):
         _failed(group, result, now_ms)
         if is_late:
-            _ask_anew(shard, group, now_ms, outcome)
+            _query_again(shard, group, now_ms, outcome)
         return outcome
-    assert isinstance(result, Mapping), f"the driver answers with a checked target, not {result!r}"
-    # A static member may also have come back under another id, which raises no epoch.
+    assert isinstance(result, Mapping), f"the result must be a checked target, not {result!r}"
+    # A static member may have rejoined with another id, which does not bump the epoch.
     if is_late or not result.keys() <= group.members.keys():
-        _ask_anew(shard, group, now_ms, outcome)
+        _query_again(shard, group, now_ms, outcome)
         return outcome
     group.failure = None
     outcome.append(_records(shard, group, group.members, result, group.epoch))
@@ -88,7 +88,7 @@ def computed(shard: ShardState, group: ConsumerGroup, event: TargetComputed, now
 
 
 def group_spec(group: ConsumerGroup, view: TopicsView, members: Iterable[ConsumerMember]) -> GroupSpec:
-    """What an assignor is shown."""
+    """The input of an assignor."""
     topic_ids: dict[tuple[frozenset[str], str], frozenset[Uuid]] = {}
     specs: dict[str, MemberSpec] = {}
     for member in members:
@@ -109,13 +109,13 @@ def group_spec(group: ConsumerGroup, view: TopicsView, members: Iterable[Consume
         topic.topic_id: topic for topic in sorted(_topics(view, everything), key=lambda each: each.name)
     }
     only = next(iter(topic_ids)) if len(topic_ids) == 1 else None
-    # As Kafka sees it: one set of names, or one pattern, but not both together.
+    # As in Kafka: all members have the same names or the same pattern, but not both.
     homogeneous = only is not None and not (only[0] and only[1])
     return GroupSpec(group.group_id, specs, topics, homogeneous)
 
 
 def subscribed_topic_ids(group: ConsumerGroup, view: TopicsView, member: ConsumerMember) -> frozenset[Uuid]:
-    """Of topics that exist; a pattern that is not resolved yet matches nothing."""
+    """The ids of existing topics; a pattern that is not resolved yet matches none."""
     names: Iterable[str] = member.topic_names
     if member.regex and member.regex in group.resolved:
         names = member.topic_names.union(group.resolved[member.regex].topics)
@@ -125,13 +125,13 @@ def subscribed_topic_ids(group: ConsumerGroup, view: TopicsView, member: Consume
 def _topics(view: TopicsView, topic_ids: Iterable[Uuid]) -> Iterator[TopicSpec]:
     for topic_id in topic_ids:
         topic = view.by_id(topic_id)
-        assert topic is not None, "a view does not change while it is read"
+        assert topic is not None, "a view does not change during an event"
         racks = tuple(map(frozenset, topic.racks))
         yield TopicSpec(topic_id, topic.name, topic.partition_count, racks)
 
 
 def _members_with(group: ConsumerGroup, new: ConsumerMember) -> list[ConsumerMember]:
-    """All members once ``new`` is one of them, instead of the last holder of its instance id."""
+    """All members and ``new``, which replaces the last owner of its instance id."""
     replaced = new.member_id
     if new.instance_id is not None:
         replaced = group.static_members.get(new.instance_id, new.member_id)
@@ -143,7 +143,7 @@ def _members_with(group: ConsumerGroup, new: ConsumerMember) -> list[ConsumerMem
 def _is_due(shard: ShardState, group: ConsumerGroup, now_ms: int) -> bool:
     if shard.timers.get(TimerKey(group.group_id, None, TimerKind.ASSIGNMENT)) is not None:
         return False
-    # A target of the future: the wall clock was set back, or the last coordinator's was ahead of ours.
+    # A target from the future is due too: the wall clock was set back.
     interval_ms = shard.settings.consumer_assignment_interval_of(group.group_id)
     return not group.target_ms <= shard.wall_ms < group.target_ms + interval_ms
 
@@ -169,14 +169,14 @@ def _failed(group: ConsumerGroup, failure: AssignorFailure, now_ms: int) -> None
     group.failure_retry_ms = now_ms + FAILURE_RETRY_MS
 
 
-def _ask_anew(shard: ShardState, group: ConsumerGroup, now_ms: int, outcome: GroupOutcome) -> None:
-    """The group has moved on while the assignor worked, and what it found is of no use any more."""
+def _query_again(shard: ShardState, group: ConsumerGroup, now_ms: int, outcome: GroupOutcome) -> None:
+    """Start another query: the group has changed while the assignor was running."""
     assignor = group.preferred_assignor(shard.settings.consumer_assignors)
     spec = group_spec(group, shard.topics, group.members.values())
-    _ask(shard, group, group.epoch, assignor, spec, now_ms, outcome)
+    _query(shard, group, group.epoch, assignor, spec, now_ms, outcome)
 
 
-def _ask(
+def _query(
     shard: ShardState,
     group: ConsumerGroup,
     group_epoch: int,
@@ -186,7 +186,7 @@ def _ask(
     outcome: GroupOutcome,
 ) -> None:
     group_id = group.group_id
-    shard.timers.set(TimerKey(group_id, None, TimerKind.ASSIGNMENT), now_ms + ANSWER_TIMEOUT_MS)
+    shard.timers.set(TimerKey(group_id, None, TimerKind.ASSIGNMENT), now_ms + QUERY_TIMEOUT_MS)
     outcome.effects.append(ComputeTarget(group_id, group_epoch, assignor, spec))
 
     def on_failure(code: ErrorCode, now: Instant) -> GroupOutcome:

@@ -1,4 +1,4 @@
-"""What happens to a consumer group when a deadline comes."""
+"""The timers of a consumer group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def fired(
     if kind is TimerKind.ADOPT:
         start_sessions(shard, group, now_ms)
         return Outcome()
-    # Timers of the group itself: an answer that never came, or what a classic group has left behind.
+    # Timers of the group itself: a query without a result, or a timer of the former classic group.
     member = None if member_id is None else group.members.get(member_id)
     if member is None:
         return Outcome()
@@ -30,7 +30,7 @@ def fired(
 
 
 def start_sessions(shard: ShardState, group: ConsumerGroup, now_ms: int) -> None:
-    """For members that have none running: nobody knows when they were last heard of."""
+    """Start full sessions for members without one: the time of their last heartbeats is unknown."""
     for member_id, member in group.members.items():
         if shard.timers.get(TimerKey(group.group_id, member_id, TimerKind.SESSION)) is None:
             deadline_ms = now_ms + session_timeout_ms(shard, group, member)
@@ -38,7 +38,7 @@ def start_sessions(shard: ShardState, group: ConsumerGroup, now_ms: int) -> None
 
 
 def session_timeout_ms(shard: ShardState, group: ConsumerGroup, member: ConsumerMember) -> int:
-    """Classic members bring their own, for the others the group's configuration decides."""
+    """The member's own timeout if it is classic, else that of the group's configuration."""
     if member.classic is not None:
         return member.classic.session_timeout_ms
     return shard.settings.consumer_session_timeout_of(group.group_id)

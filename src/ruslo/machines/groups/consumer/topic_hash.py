@@ -1,7 +1,7 @@
-"""One number that changes when a group's topics do (KIP-1101).
+"""The hash of a group's subscribed topics (KIP-1101).
 
-It stands in the group's record, so Kafka's coordinator and ours must get the same one: XXH3-64 over
-little-endian fields, strings as UTF-16 followed by their length in units.
+The group's record contains it, so it must equal that of Kafka's coordinator: XXH3-64 over little-endian
+fields, strings as UTF-16 followed by their length in units.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_TOPICS_HASH = 0
 
 
 def of_topics(view: TopicsView, names: Iterable[str]) -> int:
-    """Of a group that subscribes to these; those that do not exist do not count."""
+    """The hash of a group that subscribes to these topics, without topics that do not exist."""
     topics = [topic for name in names if (topic := view.by_name(name)) is not None]
     return group_hash((topic.name, topic_hash(topic)) for topic in topics)
 
@@ -47,7 +47,7 @@ def topic_hash(topic: TopicInfo) -> int:
 
 
 def group_hash(hashes_by_name: Iterable[tuple[str, int]]) -> int:
-    """Of the topics that exist, by name."""
+    """The hashes of existing topics by name."""
     in_order = [hashed for _, hashed in sorted(hashes_by_name)]
     if not in_order:
         return NO_TOPICS_HASH
@@ -68,5 +68,5 @@ def _signed(hashed: int) -> int:
 
 
 def _java_order(text: str) -> bytes:
-    """Java compares strings by UTF-16 units."""
+    """The order of Java strings, by UTF-16 units."""
     return text.encode("utf-16-be", "surrogatepass")

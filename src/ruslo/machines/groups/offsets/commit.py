@@ -1,10 +1,9 @@
 """OffsetCommit and TxnOffsetCommit.
 
-OffsetCommit: v2-4 may ask for a retention of their own; v6: leader epochs; v7: static members; v9: member
-epochs (KIP-848) and their errors; v10: topics by id. TxnOffsetCommit: v2: leader epochs; v3: members
-(KIP-447).
+OffsetCommit: v2-4 may set a retention time; v6: leader epochs; v7: static members; v9: member epochs
+(KIP-848) and their errors; v10: topic ids. TxnOffsetCommit: v2: leader epochs; v3: members (KIP-447).
 
-A commit by nobody in particular (no member, negative generation) makes a group that is only its offsets.
+A commit without a member (negative generation) creates a group that consists only of its offsets.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ from ruslo.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponseTopic,
 )
 
-TOPIC_IDS_FROM = 10
-GROUP_NOT_FOUND_FROM = 9
+TOPIC_IDS_MIN_VERSION = 10
+GROUP_NOT_FOUND_MIN_VERSION = 9
 NO_RETENTION = -1
 _LAST_MS = 2**63 - 1
 
@@ -48,7 +47,7 @@ _Result: TypeAlias = OffsetCommitResponsePartition | TxnOffsetCommitResponsePart
 
 
 class _Accepted(NamedTuple):
-    """A partition that exists; what becomes of its offset is still to be written into ``result``."""
+    """A partition that exists; ``result`` receives its error code."""
 
     topic: TopicInfo
     offset: _Offset
@@ -58,7 +57,7 @@ class _Accepted(NamedTuple):
 def commit(
     shard: ShardState, request: OffsetCommitRequest, info: RequestInfo, token: Hashable, now_ms: int
 ) -> GroupOutcome:
-    by_id = info.api_version >= TOPIC_IDS_FROM
+    by_id = info.api_version >= TOPIC_IDS_MIN_VERSION
     accepted: list[_Accepted] = []
     response = OffsetCommitResponse()
     for topic in request.topics:
@@ -89,13 +88,13 @@ def commit(
     )
     code = _check(group, committer)
     if code is not ErrorCode.NONE:
-        return _refuse(outcome, accepted, code)
+        return _reject(outcome, accepted, code)
     if isinstance(group, ClassicGroup) and group.state is not ClassicState.COMPLETING:
         member = group.members.get(request.member_id)
         if member is not None:
             rebalance.renew_session(shard, group, member, now_ms)
     retention_ms = request.retention_time_ms
-    # The longest retention there is means "for ever"; added to the time it would not fit into its field.
+    # The largest retention means "forever"; the sum with the current time would not fit into 64 bits.
     expire_ms = NO_TIMESTAMP if retention_ms == NO_RETENTION else min(shard.wall_ms + retention_ms, _LAST_MS)
     outcome.records = _records(shard, request.group_id, accepted, expire_ms, with_topic_id=True)
     return outcome
@@ -104,7 +103,7 @@ def commit(
 def commit_in_transaction(
     shard: ShardState, request: TxnOffsetCommitRequest, info: RequestInfo, token: Hashable, now_ms: int
 ) -> GroupOutcome:
-    """The transaction is known to hold this group's partition; that was asked before."""
+    """Commit in a transaction, which was verified to contain this group's partition."""
     accepted: list[_Accepted] = []
     response = TxnOffsetCommitResponse()
     for topic in request.topics:
@@ -133,7 +132,7 @@ def commit_in_transaction(
     if code is ErrorCode.NONE:
         code = _check(shard.groups.get(request.group_id), committer)
     if code is not ErrorCode.NONE:
-        return _refuse(outcome, accepted, code)
+        return _reject(outcome, accepted, code)
     producer = Producer(request.producer_id, request.producer_epoch)
     outcome.records = [
         record._replace(producer=producer)
@@ -146,17 +145,17 @@ def _check(group: Group | None, committer: Committer) -> ErrorCode:
     if group is not None:
         code = group.check_offset_commit(committer)
         if committer.transactional and code is ErrorCode.STALE_MEMBER_EPOCH:
-            # Transactional producers know the errors of generations only.
+            # Transactional producers know only the errors of generations.
             return ErrorCode.ILLEGAL_GENERATION
         return code
     if committer.epoch < 0:
         return ErrorCode.NONE
-    if not committer.transactional and committer.api_version >= GROUP_NOT_FOUND_FROM:
+    if not committer.transactional and committer.api_version >= GROUP_NOT_FOUND_MIN_VERSION:
         return ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.ILLEGAL_GENERATION
 
 
-def _refuse(outcome: GroupOutcome, accepted: list[_Accepted], code: ErrorCode) -> GroupOutcome:
+def _reject(outcome: GroupOutcome, accepted: list[_Accepted], code: ErrorCode) -> GroupOutcome:
     for each in accepted:
         each.result.error_code = code
     return outcome

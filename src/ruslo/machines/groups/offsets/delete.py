@@ -1,4 +1,4 @@
-"""OffsetDelete: offsets of topics that nobody in the group reads (KIP-496)."""
+"""OffsetDelete: deletes offsets of topics that no member subscribes to (KIP-496)."""
 
 from __future__ import annotations
 

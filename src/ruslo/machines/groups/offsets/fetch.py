@@ -1,7 +1,7 @@
 """OffsetFetch.
 
-v1: the group's error stands in every partition; v2: on top, and null topics ask for all; v5: leader epochs;
-v7: RequireStable (KIP-447); v8: several groups; v9: member epochs (KIP-848); v10: topics by id.
+v1: the group's error is in every partition; v2: a top-level error, and null requests all topics; v5: leader
+epochs; v7: RequireStable (KIP-447); v8: several groups; v9: member epochs (KIP-848); v10: topic ids.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ruslo.protocol.messages.offset_fetch_response import (
     OffsetFetchResponseTopics,
 )
 
-SEVERAL_GROUPS_FROM = 8
-TOPIC_IDS_FROM = 10
+SEVERAL_GROUPS_MIN_VERSION = 8
+TOPIC_IDS_MIN_VERSION = 10
 
 _UNKNOWN = CommittedOffset(-1, -1, "", -1)
 
@@ -37,8 +37,8 @@ class _Found(NamedTuple):
 
 
 def fetch(shard: ShardState, request: OffsetFetchRequest, info: RequestInfo) -> OffsetFetchResponse:
-    if info.api_version >= SEVERAL_GROUPS_FROM:
-        by_id = info.api_version >= TOPIC_IDS_FROM
+    if info.api_version >= SEVERAL_GROUPS_MIN_VERSION:
+        by_id = info.api_version >= TOPIC_IDS_MIN_VERSION
         return OffsetFetchResponse(
             groups=[_of_group(shard, group, request.require_stable, by_id) for group in request.groups]
         )
@@ -103,7 +103,7 @@ def _all_topics(
         if by_id:
             info = shard.topics.by_name(name)
             if info is None:
-                # There is no id to call it by any more.
+                # The topic is deleted, so it has no id.
                 continue
             topic_id = info.id
         found = _look_up(shard, group_id, name, sorted(offsets), require_stable, topic_id)
@@ -119,7 +119,7 @@ def _look_up(
     require_stable: bool,
     topic_id: Uuid = ZERO_UUID,
 ) -> list[_Found]:
-    """``topic_id``: offsets that were committed for another topic of that name do not count."""
+    """``topic_id``: offsets that were committed for another topic of that name are ignored."""
     store = shard.offsets
     results: list[_Found] = []
     for partition in partitions:

@@ -1,7 +1,7 @@
-"""Committed offsets, and those of open transactions that are not committed yet.
+"""Committed offsets, and pending offsets of open transactions.
 
-A transactional offset waits, by producer id, for the marker that ends its transaction. Against an offset that
-was committed plainly in the meantime the higher place in the log wins, not the later marker.
+A pending offset waits for the marker of its producer's transaction. If another offset of the partition was
+committed meanwhile, the record with the higher log offset wins, not the later marker.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ class CommittedOffset(NamedTuple):
     metadata: str
     commit_ms: int
     expire_ms: int = NO_TIMESTAMP
-    """The client's own choice, by an old version of the request."""
+    """The expire timestamp that old versions of the request may set."""
     topic_id: Uuid = ZERO_UUID
-    """ZERO_UUID: not known; transactional and old records do not say."""
+    """ZERO_UUID if unknown: transactional and old records do not contain it."""
     record_offset: int = -1
-    """Where its record stands in ``__consumer_offsets``."""
+    """The offset of its record in ``__consumer_offsets``."""
 
 
 TopicOffsets: TypeAlias = dict[int, CommittedOffset]
 """By partition."""
 GroupOffsets: TypeAlias = dict[str, TopicOffsets]
 """By topic."""
-_Place: TypeAlias = tuple[str, str, int]
+_Key: TypeAlias = tuple[str, str, int]
 """Group, topic, partition."""
 
 _NO_GROUP: GroupOffsets = {}
@@ -41,13 +41,13 @@ class OffsetStore:
 
     def __init__(self) -> None:
         self._committed: dict[str, GroupOffsets] = {}
-        self._pending: dict[int, dict[_Place, CommittedOffset]] = {}
-        """By producer id."""
+        self._pending: dict[int, dict[_Key, CommittedOffset]] = {}
+        """Pending offsets by producer id."""
         self._open: dict[str, dict[tuple[str, int], set[int]]] = {}
-        """By group, topic and partition: the producers with a pending offset there."""
+        """The producers with a pending offset, by group, topic and partition."""
 
     def of_group(self, group_id: str) -> GroupOffsets:
-        """To look at, not to change."""
+        """The group's committed offsets, for reading only."""
         return self._committed.get(group_id, _NO_GROUP)
 
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
@@ -55,7 +55,7 @@ class OffsetStore:
         return None if partitions is None else partitions.get(partition)
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction will decide about this one."""
+        """Whether an open transaction contains an offset of the partition."""
         of_group = self._open.get(group_id)
         return of_group is not None and (topic, partition) in of_group
 
@@ -63,11 +63,11 @@ class OffsetStore:
         return group_id in self._open
 
     def last_record_offset(self, group_id: str, topic: str, partition: int) -> int | None:
-        """Where the latest record of this place stands, be it pending; None if it has none."""
-        place = (group_id, topic, partition)
+        """The log offset of the partition's latest record, committed or pending; None if there is none."""
+        key = (group_id, topic, partition)
         producers = self._open.get(group_id, {}).get((topic, partition), ())
-        known = [self._pending[producer_id][place] for producer_id in producers]
-        committed = self.get(*place)
+        known = [self._pending[producer_id][key] for producer_id in producers]
+        committed = self.get(*key)
         if committed is not None:
             known.append(committed)
         return max((each.record_offset for each in known), default=None)
@@ -83,8 +83,8 @@ class OffsetStore:
     def group_ids(self) -> set[str]:
         return self._committed.keys() | self._open.keys()
 
-    def places_of(self, group_id: str) -> Iterator[tuple[str, int]]:
-        """Every topic and partition with an offset, committed or pending, once."""
+    def partitions_of(self, group_id: str) -> Iterator[tuple[str, int]]:
+        """Every topic and partition with an offset, committed or pending."""
         committed = self._committed.get(group_id, _NO_GROUP)
         for topic, partitions in committed.items():
             for partition in partitions:
@@ -111,7 +111,7 @@ class OffsetStore:
         self._open.setdefault(group_id, {}).setdefault((topic, partition), set()).add(producer_id)
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """A tombstone: the offset goes, and whatever transactions still hold for its place."""
+        """Apply a tombstone: remove the committed offset and all pending offsets of the partition."""
         of_group = self._committed.get(group_id)
         if of_group is not None and topic in of_group:
             of_topic = of_group[topic]
@@ -126,19 +126,19 @@ class OffsetStore:
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """Apply the transaction's marker: publish its pending offsets, or drop them."""
-        for place in list(self._pending.get(producer_id, ())):
-            offset = self._take_pending(producer_id, place)
+        for key in list(self._pending.get(producer_id, ())):
+            offset = self._take_pending(producer_id, key)
             if committed:
-                known = self.get(*place)
+                known = self.get(*key)
                 if known is None or known.record_offset < offset.record_offset:
-                    self.put(*place, offset)
+                    self.put(*key, offset)
 
-    def _take_pending(self, producer_id: int, place: _Place) -> CommittedOffset:
+    def _take_pending(self, producer_id: int, key: _Key) -> CommittedOffset:
         of_producer = self._pending[producer_id]
-        offset = of_producer.pop(place)
+        offset = of_producer.pop(key)
         if not of_producer:
             del self._pending[producer_id]
-        group_id, topic, partition = place
+        group_id, topic, partition = key
         of_group = self._open[group_id]
         producers = of_group[topic, partition]
         producers.discard(producer_id)

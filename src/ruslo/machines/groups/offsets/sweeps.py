@@ -1,7 +1,7 @@
-"""What leaves without being asked: expired offsets, empty groups, offsets of deleted topics.
+"""Removes expired offsets, empty groups, and offsets of deleted topics.
 
-A sweep goes through the groups in steps short enough not to hold up anybody else; each step looks at the
-state as it is then.
+A sweep passes over the groups in short steps, so requests are served in between; each step uses the state of
+its time.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ NO_GROUP = ""
 class _Deletion:
     topics: frozenset[str]
     before_offset: int
-    """Offsets written from here on are for a new topic of that name."""
+    """Offsets with records from this log offset on belong to a new topic of that name."""
     groups: deque[str]
     places: deque[tuple[str, str, int]] = field(default_factory=deque)
-    """Of the groups that were taken out of ``groups``: what is still to be looked at."""
+    """The remaining partitions of groups that were removed from ``groups``."""
 
 
 class Sweeps:
@@ -50,7 +50,7 @@ class Sweeps:
             shard.timers.set(TimerKey(NO_GROUP, None, TimerKind.TOPICS_DELETED), now_ms)
 
     def expire(self, shard: ShardState, now_ms: int) -> GroupOutcome:
-        """One step over the groups; the next follows at once, or after the interval."""
+        """Sweep the next groups; the timer fires again at once, or after the interval."""
         queue = self._expiring
         if not queue:
             queue.extend(shard.groups)
@@ -60,7 +60,7 @@ class Sweeps:
                 break
             group = shard.groups.get(queue.popleft())
             if group is not None:
-                # What does not fit into this step waits for the next sweep.
+                # The rest waits for the next sweep.
                 records += _expired(shard, group)[:RECORDS_PER_STEP]
         if queue:
             shard.timers.set(TimerKey(NO_GROUP, None, TimerKind.SWEEP), now_ms)
@@ -88,7 +88,7 @@ class Sweeps:
 
 
 def _expired(shard: ShardState, group: Group) -> list[GroupRecord]:
-    """Tombstones of offsets whose time is over, and of the group itself if it is left with nothing."""
+    """The tombstones of expired offsets, and of the group if it is empty then."""
     store, group_id = shard.offsets, group.group_id
     records: list[GroupRecord] = []
     keeps_some = store.has_pending(group_id)
@@ -120,12 +120,12 @@ def _is_expired(shard: ShardState, group: Group, topic: str, offset: CommittedOf
 def _places(shard: ShardState, deletion: _Deletion, group_id: str) -> list[tuple[str, str, int]]:
     return [
         (group_id, topic, partition)
-        for topic, partition in shard.offsets.places_of(group_id)
+        for topic, partition in shard.offsets.partitions_of(group_id)
         if topic in deletion.topics
     ]
 
 
 def _is_of_deleted(shard: ShardState, deletion: _Deletion, group_id: str, topic: str, partition: int) -> bool:
-    """Whether nothing was committed there since. A tombstone would also take what open transactions hold."""
+    """Whether no newer offset was committed; a tombstone would remove pending ones of transactions too."""
     last = shard.offsets.last_record_offset(group_id, topic, partition)
     return last is not None and last < deletion.before_offset

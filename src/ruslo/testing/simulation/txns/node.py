@@ -248,7 +248,7 @@ class SimTxnNode:
             case OffsetFetchRequest(groups=[group]):
                 reply = self.submit(group.group_id, request, RequestContext(version))
             case WriteTxnMarkersRequest():
-                reply = self._markers.answer(request)
+                reply = self._markers.handle(request)
             case _:
                 shard = self._txns.get(STATE_INDEX)
                 if shard is not None and shard.active:

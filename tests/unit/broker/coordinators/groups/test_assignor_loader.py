@@ -77,7 +77,7 @@ def test_a_users_class_is_made_and_called_by_its_entry_point() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("unheard-of", "no installed package offers.*use one of uniform.*mine"),
+        ("unheard-of", "no installed package provides.*Use one of uniform.*mine"),
         ("empty", "has no method assign"),
         ("broken", "no licence"),
         ("missing", "NotThere"),

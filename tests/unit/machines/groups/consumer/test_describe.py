@@ -82,8 +82,8 @@ def test_groups_that_are_none() -> None:
     empty, classic, absent, nameless = describe(story, "g", "classic", "absent", "")
     assert (empty.group_state, empty.members, empty.group_epoch) == ("Empty", [], 3)
     assert classic.error_code == absent.error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    assert classic.error_message == "group 'classic' is no consumer group"
-    assert absent.error_message == "there is no group 'absent'"
+    assert classic.error_message == "Group 'classic' is not a consumer group"
+    assert absent.error_message == "Group 'absent' does not exist"
     assert nameless.error_code == ErrorCode.INVALID_GROUP_ID
 
 

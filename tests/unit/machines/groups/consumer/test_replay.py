@@ -137,7 +137,7 @@ def test_consumer_records_for_a_live_classic_group() -> None:
         "g", protocol_type="consumer", generation=1, protocol="range", leader="c", state_ms=0
     )
     bench.shard.replay(classic, 0)
-    with pytest.raises(CorruptLogError, match="is no consumer group"):
+    with pytest.raises(CorruptLogError, match="has a record of a consumer group"):
         bench.shard.replay(epoch_record("g", 1, 0), 1)
 
 

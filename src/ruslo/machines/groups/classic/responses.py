@@ -1,4 +1,4 @@
-"""The answers to JoinGroup and SyncGroup that carry more than an error."""
+"""The responses to JoinGroup and SyncGroup."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.join_group_response import JoinGroupResponse, JoinGroupResponseMember
 from ruslo.protocol.messages.sync_group_response import SyncGroupResponse
 
-PROTOCOL_NAME_NULLABLE_FROM = 7
+PROTOCOL_NAME_NULLABLE_MIN_VERSION = 7
 
 
-def join_refused(code: ErrorCode, member_id: str, api_version: int) -> JoinGroupResponse:
+def join_error(code: ErrorCode, member_id: str, api_version: int) -> JoinGroupResponse:
     return JoinGroupResponse(
         error_code=code,
         generation_id=-1,
-        protocol_name=None if api_version >= PROTOCOL_NAME_NULLABLE_FROM else "",
+        protocol_name=None if api_version >= PROTOCOL_NAME_NULLABLE_MIN_VERSION else "",
         member_id=member_id,
     )
 
 
-def joined(
+def join_response(
     group: ClassicGroup, member: ClassicMember, *, leader: str | None = None, skip_assignment: bool = False
 ) -> JoinGroupResponse:
-    """The generation as this member sees it; only the leader learns of the others.
+    """The new generation; only the leader's response lists the members.
 
-    ``leader``: name this one, though it is the leader no more.
+    ``leader``: respond with this leader, which is not the leader any more.
     """
     leads = leader is None and group.leader == member.member_id
     return JoinGroupResponse(
@@ -39,7 +39,7 @@ def joined(
     )
 
 
-def synced(group: ClassicGroup, member: ClassicMember) -> SyncGroupResponse:
+def sync_response(group: ClassicGroup, member: ClassicMember) -> SyncGroupResponse:
     return SyncGroupResponse(
         protocol_type=group.protocol_type, protocol_name=group.protocol, assignment=member.assignment
     )
