@@ -1,7 +1,7 @@
 """AddOffsetsToTxn v0-4: a client is about to commit a group's offsets in its transaction.
 
-v2: PRODUCER_FENCED. Clients of transaction version 2 do without it: the group's coordinator adds its
-partition itself (KIP-890).
+v2: PRODUCER_FENCED. Clients of transaction version 2 do not send it: the group coordinator adds its partition
+(KIP-890).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def handle(
 async def _create_and_submit(
     services: Services, request: AddOffsetsToTxnRequest, context: RequestContext
 ) -> Message:
-    """The group may never have been used: a partition that is not there could not be told of the end."""
+    """Create ``__consumer_offsets`` first: the transaction needs a partition for its marker."""
     await services.offsets_topic.create()
     await services.metadata.wait_for(services.controller.committed_offset)
-    answer = services.transactions.submit(request.transactional_id, request, context.api_version)
-    return answer if isinstance(answer, Message) else await answer
+    response = services.transactions.submit(request.transactional_id, request, context.api_version)
+    return response if isinstance(response, Message) else await response

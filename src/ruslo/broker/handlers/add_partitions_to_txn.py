@@ -1,7 +1,7 @@
-"""AddPartitionsToTxn v0-5: partitions that a transaction is about to write to.
+"""AddPartitionsToTxn v0-5: adds partitions to transactions.
 
-v0-3: from clients, one transaction; v2: PRODUCER_FENCED. v4-5: from partition leaders, several transactions,
-which are added to or only verified (KIP-890).
+v0-3 come from clients, with one transaction; v2: PRODUCER_FENCED. v4-5 come from partition leaders, with
+several transactions, and may only verify (KIP-890).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe v0-1 (KIP-848): state, epochs, members and assignments of consumer groups.
 
-v1: whether a member speaks the classic or the new protocol (KIP-1099).
+v1: whether a member uses the classic or the new protocol (KIP-1099).
 """
 
 from __future__ import annotations

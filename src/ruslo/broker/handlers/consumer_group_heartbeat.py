@@ -1,6 +1,6 @@
-"""ConsumerGroupHeartbeat v0-1 (KIP-848): join, stay, acknowledge and leave, in one request.
+"""ConsumerGroupHeartbeat v0-1 (KIP-848): joins, leaves, renews the session and acknowledges revocations.
 
-v1: the client chooses its member id, and may subscribe by a pattern that the broker resolves.
+v1: the client generates its member id, and may subscribe by a regular expression.
 """
 
 from __future__ import annotations

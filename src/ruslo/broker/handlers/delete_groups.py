@@ -1,4 +1,4 @@
-"""DeleteGroups v0-2 (KIP-229): end groups without members, and forget their offsets."""
+"""DeleteGroups v0-2 (KIP-229): deletes groups without members and their offsets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """DescribeGroups v0-6: state and members of classic groups.
 
 v3: authorized operations (KIP-430). v4: instance ids of static members. v6: a group that does not exist is an
-error (KIP-1043); before, it was described as dead.
+error (KIP-1043); before, its state was Dead.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeTransactions v0 (KIP-664): state and partitions of transactions that are coordinated here."""
+"""DescribeTransactions v0 (KIP-664): state and partitions of transactions that this node coordinates."""
 
 from __future__ import annotations
 

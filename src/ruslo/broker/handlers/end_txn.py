@@ -1,4 +1,4 @@
-"""EndTxn v0-5: commit or abort. v2: PRODUCER_FENCED. v5: the answer has the next epoch (KIP-890)."""
+"""EndTxn v0-5: commits or aborts. v2: PRODUCER_FENCED. v5: the response has the next epoch (KIP-890)."""
 
 from __future__ import annotations
 

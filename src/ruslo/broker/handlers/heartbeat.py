@@ -1,4 +1,4 @@
-"""Heartbeat v0-4: a member of a classic group is alive, and hears of a rebalance. v3: static members."""
+"""Heartbeat v0-4: renews a classic member's session; an error reports a rebalance. v3: static members."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""InitProducerId v0-5: an identity for an idempotent or transactional producer.
+"""InitProducerId v0-5: the producer id and epoch of an idempotent or transactional producer.
 
-v3: the id and epoch that the producer has (KIP-360). v4: PRODUCER_FENCED. v6 (two-phase commit) is not
+v3: the producer sends its current id and epoch (KIP-360). v4: PRODUCER_FENCED. v6 (two-phase commit) is not
 served.
-Without a transactional id every call gives a new id with epoch 0, whatever id the producer had before; with
-one it is the business of the transaction's coordinator.
+Without a transactional id every request returns a new producer id with epoch 0; with one, the transaction
+coordinator handles it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ logger = logging.getLogger(__name__)
 def handle(
     services: Services, request: InitProducerIdRequest, context: RequestContext
 ) -> Message | Awaitable[Message]:
-    problem = check(request, services.transactions.settings)
-    if problem is not ErrorCode.NONE:
-        return error_response(request, context.api_version, problem)
+    code = check(request, services.transactions.settings)
+    if code is not ErrorCode.NONE:
+        return error_response(request, context.api_version, code)
     if request.transactional_id is None:
         return _new(services, request, context)
     return services.transactions.submit(request.transactional_id, request, context.api_version)
@@ -38,7 +38,7 @@ async def _new(services: Services, request: InitProducerIdRequest, context: Requ
     try:
         producer_id = await services.producer_ids.generate()
     except KafkaError as error:
-        # As Kafka says it: what is between a broker and its controller ends no producer, it only has to wait.
-        logger.warning("no producer id for a client: %s", error)
+        # As in Kafka, a failed request to the controller is retriable for the producer.
+        logger.warning("Allocating a producer id for a client failed: %s", error)
         return error_response(request, context.api_version, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

@@ -1,8 +1,8 @@
-"""JoinGroup v0-9: become a member of a classic group; answered when the rebalance is complete.
+"""JoinGroup v0-9: joins a classic group; the response is sent when the rebalance completes.
 
-v1: a rebalance timeout apart from the session's. v4: a new member is given its id first and joins with it
-(KIP-394). v5: static members (KIP-345). v7: the answer names the protocol type. v9: a static leader that came
-back is told to skip the assignment (KIP-814).
+v1: a separate rebalance timeout. v4: a new member gets its id first and joins with it (KIP-394). v5: static
+members (KIP-345). v7: the response contains the protocol type. v9: a static leader that rejoins skips the
+assignment (KIP-814).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""LeaveGroup v0-5: members go.
+"""LeaveGroup v0-5: removes members of a group.
 
-v3: several at once, also static ones by an administrator (KIP-345). v5: with a reason (KIP-800).
+v3: several members, also static ones by an administrator (KIP-345). v5: a reason (KIP-800).
 """
 
 from __future__ import annotations

@@ -19,6 +19,6 @@ async def handle(
     )
     for answer in answers:
         if answer.error_code:
-            # A list that leaves out a part of the groups would look complete.
+            # A partial list would look complete.
             return ListGroupsResponse(error_code=answer.error_code)
     return ListGroupsResponse(groups=[group for answer in answers for group in answer.groups])

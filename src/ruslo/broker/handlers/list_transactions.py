@@ -1,6 +1,6 @@
-"""ListTransactions v0-2 (KIP-664): transactions that are coordinated here.
+"""ListTransactions v0-2 (KIP-664): the transactions that this node coordinates.
 
-v1: open for longer than (KIP-994). v2: ids that match a pattern (KIP-1152).
+v1: a filter by duration (KIP-994). v2: a filter by a pattern of ids (KIP-1152).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ async def handle(
     )
     for answer in answers:
         if answer.error_code:
-            # A list that leaves out a part of the transactions would look complete.
+            # A partial list would look complete.
             return ListTransactionsResponse(error_code=answer.error_code)
     return ListTransactionsResponse(
         unknown_state_filters=[

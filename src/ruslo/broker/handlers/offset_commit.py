@@ -1,7 +1,7 @@
-"""OffsetCommit v2-10: how far a group has read.
+"""OffsetCommit v2-10: commits offsets of a group.
 
-v2-4: the client may choose how long its offsets are kept. v6: leader epochs (KIP-320). v7: static members.
-v9: member epochs of the new protocol (KIP-848). v10: topics by id (KIP-516).
+v2-4: the client may set the retention time. v6: leader epochs (KIP-320). v7: static members. v9: member
+epochs of the new protocol (KIP-848). v10: topic ids (KIP-516).
 """
 
 from __future__ import annotations

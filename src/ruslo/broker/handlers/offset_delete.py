@@ -1,4 +1,4 @@
-"""OffsetDelete v0 (KIP-496): forget offsets of topics that nobody in the group subscribes to."""
+"""OffsetDelete v0 (KIP-496): deletes offsets of topics that no member of the group subscribes to."""
 
 from __future__ import annotations
 

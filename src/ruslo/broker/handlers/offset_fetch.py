@@ -1,7 +1,7 @@
-"""OffsetFetch v1-10: how far groups have read. No topics (null) means all that have offsets.
+"""OffsetFetch v1-10: the committed offsets of groups. Null topics request all topics with offsets.
 
-v5: leader epochs (KIP-320). v7: wait for open transactions (KIP-447). v8: several groups (KIP-709). v9:
-member id and epoch of the new protocol (KIP-848). v10: topics by id (KIP-516).
+v5: leader epochs (KIP-320). v7: RequireStable (KIP-447). v8: several groups (KIP-709). v9: member id and
+epoch of the new protocol (KIP-848). v10: topic ids (KIP-516).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ruslo.protocol.message import Message
 from ruslo.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from ruslo.protocol.messages.offset_fetch_response import OffsetFetchResponse
 
-MANY_GROUPS_FROM = 8
+BATCHED_MIN_VERSION = 8
 
 
 def handle(
     services: Services, request: OffsetFetchRequest, context: RequestContext
 ) -> Message | Awaitable[Message]:
-    if context.api_version < MANY_GROUPS_FROM:
+    if context.api_version < BATCHED_MIN_VERSION:
         return services.groups.submit(request.group_id, request, context)
     if len(request.groups) == 1:
         return services.groups.submit(request.groups[0].group_id, request, context)
@@ -33,7 +33,7 @@ async def _fetch_each(
 ) -> OffsetFetchResponse:
     groups = services.groups
     parts = by_partition(groups, request.groups, _group_id)
-    answers = await all_responses(
+    responses = await all_responses(
         [
             groups.submit_to(
                 partition, OffsetFetchRequest(groups=part, require_stable=request.require_stable), context
@@ -42,7 +42,7 @@ async def _fetch_each(
         ],
         OffsetFetchResponse,
     )
-    return OffsetFetchResponse(groups=[group for answer in answers for group in answer.groups])
+    return OffsetFetchResponse(groups=[group for response in responses for group in response.groups])
 
 
 def _group_id(group: OffsetFetchRequestGroup) -> str:

@@ -1,6 +1,6 @@
-"""SyncGroup v0-5: the leader hands in the assignment, every member gets its own part.
+"""SyncGroup v0-5: the leader sends the assignment, and every member receives its part.
 
-v3: static members (KIP-345). v5: protocol type and name are checked against the group's (KIP-559).
+v3: static members (KIP-345). v5: protocol type and name must match those of the group (KIP-559).
 """
 
 from __future__ import annotations

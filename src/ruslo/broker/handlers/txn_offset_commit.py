@@ -1,7 +1,7 @@
-"""TxnOffsetCommit v0-5: offsets that count when the transaction commits.
+"""TxnOffsetCommit v0-5: commits offsets in a transaction.
 
-v2: leader epochs. v3: members and generations (KIP-447). v4: TRANSACTION_ABORTABLE. v5: the group's
-coordinator adds its partition to the transaction itself (KIP-890).
+v2: leader epochs. v3: members and generations (KIP-447). v4: TRANSACTION_ABORTABLE. v5: the group coordinator
+adds its partition to the transaction (KIP-890).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""WriteTxnMarkers v1-2: the end of transactions, for partitions that this broker leads.
+"""WriteTxnMarkers v1-2: writes transaction markers to partitions that this broker leads.
 
-From transaction coordinators, and from administrators who free a partition of a transaction that hangs.
-v2: the transaction version that decides how strictly epochs are compared (KIP-1228).
+Transaction coordinators send it, and administrators to abort a hanging transaction. v2: the transaction
+version, which determines how strictly epochs are compared (KIP-1228).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The assignors that come with Ruslo, by name."""
+"""The built-in assignors by name."""
 
 from __future__ import annotations
 

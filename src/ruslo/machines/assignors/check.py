@@ -1,4 +1,4 @@
-"""Whether a target may be used. A user's assignor may return anything at all."""
+"""Validates the result of an assignor: a user's assignor may return anything."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ruslo.model.ids import Uuid, uuid_to_text
 
 
 def checked(group: GroupSpec, assignment: object) -> dict[str, Partitions]:
-    """The assignment in the shape the coordinator keeps, or AssignorError that says what is wrong with it."""
+    """The assignment in the form of the coordinator. Raises AssignorError if it is invalid."""
     if not isinstance(assignment, Mapping):
         raise AssignorError(f"returned {_kind(assignment)}, not a mapping of member ids")
     owners: dict[tuple[Uuid, int], str] = {}
@@ -17,14 +17,14 @@ def checked(group: GroupSpec, assignment: object) -> dict[str, Partitions]:
     for member_id, topics in assignment.items():
         member = group.members.get(member_id) if isinstance(member_id, str) else None
         if member is None:
-            raise AssignorError(f"assigned partitions to {member_id!r}, which is no member of the group")
+            raise AssignorError(f"assigned partitions to {member_id!r}, which is not a member of the group")
         if not isinstance(topics, Mapping):
             raise AssignorError(f"gave member {member_id!r} {_kind(topics)}, not a mapping of topic ids")
         of_member: dict[Uuid, frozenset[int]] = {}
         for topic_id, partitions in topics.items():
             topic = group.topics.get(topic_id) if isinstance(topic_id, bytes) else None
             if topic is None:
-                raise AssignorError(f"named a topic the group does not know: {_topic_text(topic_id)}")
+                raise AssignorError(f"assigned a topic that no member subscribes to: {_topic_text(topic_id)}")
             if topic_id not in member.subscribed_topic_ids:
                 raise AssignorError(
                     f"gave member {member_id!r} topic {topic.name!r}, which it does not subscribe to"
@@ -58,7 +58,7 @@ def _check_complete(group: GroupSpec, owners: Mapping[tuple[Uuid, int], str]) ->
             continue
         for partition in range(topic.partition_count):
             if (topic_id, partition) not in owners:
-                raise AssignorError(f"left {topic.name}-{partition} without an owner; nobody would read it")
+                raise AssignorError(f"did not assign {topic.name}-{partition} to any member")
 
 
 def _kind(value: object) -> str:

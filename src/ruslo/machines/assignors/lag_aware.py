@@ -1,8 +1,8 @@
-"""lag-aware: members get about the same amount of unread records, not the same number of partitions.
+"""lag-aware: members get about the same lag, not the same number of partitions.
 
-Lag is a snapshot, so it is not all that counts: every partition also weighs as much as the average lag, for
-what it will receive from now on. A partition whose lag nobody knows counts as average. Lag changes all the
-time, hence a target that is at most TOLERANCE worse than the best one found stays as it is.
+Lag is a snapshot. Every partition therefore also weighs as much as the average lag, for its future records. A
+partition of unknown lag counts as average. Lag changes all the time, so the current target stays if it is at
+most TOLERANCE worse than the best one found.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Members by load, filled from below and drained from above.
+"""Finds the least and the most loaded members while partitions are assigned and moved.
 
-Picture the members as columns, sorted by height. The low plateau is the run of shortest columns: each of
-them is handed out once, then the plateau has risen by one and swallows the columns it has reached. The high
-plateau sinks in the same way. Both read the loads as they are now, so whoever takes a member must also
-change its load.
+Members are columns sorted by load. The low plateau contains the members of the lowest load: each of them is
+returned once, then the plateau rises by one and includes the members of that load. The high plateau falls in
+the same way. Both use current loads, so a caller that takes a member must change its load.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from collections.abc import Iterable, Sequence
 
 class Levels:
     def __init__(self, loads: Sequence[int], members: Iterable[int]) -> None:
-        """``loads`` is indexed by member and is read again and again. There must be at least one member."""
+        """``loads`` is indexed by member and read at every call. There must be at least one member."""
         self._loads = loads
         self._columns = sorted(members, key=lambda member: (loads[member], member))
         lowest, highest = loads[self._columns[0]], loads[self._columns[-1]]
         self.spread = highest - lowest
-        """Between the most and the least loaded, at the start."""
+        """The initial difference between the highest and the lowest load."""
         self._low_level = lowest - 1
         self._low_end = 0
         self._low_next = 0
@@ -28,11 +27,11 @@ class Levels:
 
     @property
     def even(self) -> bool:
-        """Whether one move from the high plateau to the low one would gain nothing."""
+        """Whether moving a partition from the high to the low plateau would not improve the balance."""
         return self._high_level - self._low_level <= 1
 
     def take_lowest(self) -> int:
-        """The member that shall get a partition."""
+        """The next member to receive a partition."""
         if self._low_next >= self._low_end:
             self._low_level += 1
             while self._low_end < len(self._columns) and self._load_at(self._low_end) == self._low_level:
@@ -43,10 +42,10 @@ class Levels:
         return member
 
     def take_highest(self) -> int | None:
-        """The member that shall give one away; None when nobody is left who might."""
+        """The next member to lose a partition; None if no member is left."""
         if self._high_next < self._high_start:
             if self._high_end <= self._high_start and self._high_start > 0:
-                # Everybody on the plateau was dropped: it continues at whatever height comes next.
+                # All members of the plateau were dropped: continue with the next lower load.
                 self._high_level = self._load_at(self._high_start - 1)
             else:
                 self._high_level -= 1
@@ -60,7 +59,7 @@ class Levels:
         return member
 
     def drop_highest(self) -> None:
-        """The member taken last has nothing to give; it leaves the high plateau for good."""
+        """Remove the last returned member from the high plateau: none of its partitions can move."""
         last = self._high_end - 1
         dropped = self._high_next + 1
         self._columns[dropped], self._columns[last] = self._columns[last], self._columns[dropped]

@@ -1,8 +1,8 @@
-"""Dividing partitions that weigh differently among members that can carry differently much.
+"""Assigns partitions of different weights to members of different capacities.
 
-The heaviest partitions first: a member keeps what it has up to its fair share, the rest goes to whoever is
-least filled for its capacity. If the present target is not noticeably worse than what comes out it stays:
-moving a partition costs its readers a pause.
+The heaviest partitions come first. A member keeps its partitions up to its fair share; the others go to the
+member with the lowest load for its capacity. The current target stays if it is not noticeably worse than the
+result, because moving a partition interrupts its consumption.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ProportionalDivision:
         capacity_of: Callable[[str], float],
         tolerance: float,
     ) -> None:
-        """``tolerance``: by which part the present target may be worse than a new one, and stay."""
+        """``tolerance``: how much worse, as a fraction, the current target may be to stay."""
         self._group = group
         self._tolerance = tolerance
         self._capacities = {member_id: capacity_of(member_id) for member_id in group.members}
@@ -65,7 +65,7 @@ class ProportionalDivision:
         for place in sorted(self._weights, key=lambda place: -self._weights[place]):
             weight = self._weights[place]
             owner = current.get(place)
-            # The hair of slack is for sums of floats.
+            # The small slack compensates for rounding.
             if owner is not None and loads[owner] + weight <= shares[owner] * (1 + self._tolerance) + 1e-9:
                 owners[place] = owner
                 loads[owner] += weight
@@ -90,17 +90,17 @@ class ProportionalDivision:
                 (self._fill(member_id, loads), member_id) for member_id in subscribers
             ]
             heapify(heap)
-        # Loads only grow, so an entry that is out of date is too small, never too big.
+        # Loads only increase, so a stale entry is too small, never too large.
         while (fill := self._fill(heap[0][1], loads)) != heap[0][0]:
             heapreplace(heap, (fill, heap[0][1]))
         return heap[0][1]
 
     def _fill(self, member_id: str, loads: Mapping[str, float]) -> float:
-        """How full it would be with one more partition of the usual weight."""
+        """The relative load with one more partition of this weight."""
         return (loads[member_id] + self._mean_weight) / self._capacities[member_id]
 
     def _fair_shares(self) -> dict[str, float]:
-        """Each topic's weight, divided among its subscribers by capacity."""
+        """The fair share of each member: each topic's weight is divided by capacity."""
         shares = dict.fromkeys(self._group.members, 0.0)
         weight_of_topic = dict.fromkeys(self._subscribers, 0.0)
         for (topic_id, _), weight in self._weights.items():
@@ -112,7 +112,7 @@ class ProportionalDivision:
         return shares
 
     def _cost(self, owners: Mapping[Place, str]) -> float:
-        """Smallest when everybody is equally full: the sum of load² / capacity."""
+        """The imbalance: the sum of load² / capacity, which is smallest if all relative loads are equal."""
         loads = dict.fromkeys(self._group.members, 0.0)
         for place, member_id in owners.items():
             loads[member_id] += self._weights[place]

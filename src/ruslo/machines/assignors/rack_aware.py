@@ -1,9 +1,8 @@
-"""rack-aware: as even as uniform, and reads stay within a rack wherever that is possible.
+"""rack-aware: as balanced as uniform, and fetches stay within a rack where possible.
 
-A partition is local to a member whose rack holds one of its replicas (KIP-392 lets it fetch there). It
-starts with what uniform gives and improves it by exchanges that leave the numbers even: a partition that is
-not local is handed to a member with fewer partitions that has it near, or swapped for another one. What is
-local already stays, so a settled group does not move.
+A partition is local to a member whose rack has one of its replicas (KIP-392). The result of uniform is
+improved by exchanges that keep it balanced: a partition that is not local moves to a local member with fewer
+partitions, or is swapped. Local partitions stay, so a stable group does not change.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class _Exchange:
         self._owners: dict[Place, str] = {}
         self._counts = dict.fromkeys(group.members, 0)
         self._members_by_rack: dict[str, list[str]] = {}
-        # What the members of a rack hold, by the racks of its replicas; dicts, as sets that keep an order.
+        # The partitions of each rack's members by the racks of their replicas; dicts are ordered sets.
         self._held: dict[str, dict[frozenset[str], dict[Place, None]]] = {}
         for member_id, member in group.members.items():
             self._members_by_rack.setdefault(member.rack_id or "", []).append(member_id)
@@ -67,7 +66,7 @@ class _Exchange:
         }
 
     def _hand_over(self, place: Place) -> bool:
-        """To a local member with exactly one partition less: afterwards just the two counts are exchanged."""
+        """Move the partition to a local member with exactly one partition less, which swaps their counts."""
         count = self._counts[self._owners[place]]
         for rack in sorted(self._racks_of(place)):
             for member_id in self._members_by_rack.get(rack, ()):
@@ -77,7 +76,7 @@ class _Exchange:
         return False
 
     def _swap(self, place: Place) -> bool:
-        """For one that is local here or was not local there; two partitions that both gain are best."""
+        """Swap it for a partition that is local here or not local there; best if both become local."""
         owner = self._owners[place]
         rack = self._group.members[owner].rack_id or ""
         fair: Place | None = None
@@ -122,7 +121,7 @@ class _Exchange:
         by_racks.setdefault(self._racks_of(place), {})[place] = None
 
     def _is_local(self, place: Place, member_id: str) -> bool:
-        """Members and partitions of unknown place have nothing to gain, so they count as local."""
+        """Whether the partition is local; members and partitions of unknown racks count as local."""
         rack, racks = self._group.members[member_id].rack_id, self._racks_of(place)
         return not rack or not racks or rack in racks
 

@@ -1,7 +1,7 @@
-"""range: per topic a contiguous run of partitions for each subscriber, so equal topics are co-partitioned.
+"""range: a contiguous range of each topic's partitions per subscriber, so equal topics are co-partitioned.
 
-Static members come first, by instance id, since they return under it; the others follow by member id. Of P
-partitions and M subscribers the first P mod M get one more than the rest.
+Static members come first, by instance id, which they keep; the others follow by member id. With P partitions
+and M subscribers, the first P mod M get one more than the rest.
 """
 
 from __future__ import annotations
@@ -42,5 +42,5 @@ def _place(member: MemberSpec) -> tuple[bool, bytes]:
 
 
 def _utf16_order(text: str) -> bytes:
-    """Sorts as Java compares strings: by UTF-16 units, not by code points."""
+    """The order of Java strings: by UTF-16 units, not by code points."""
     return text.encode("utf-16-be", "surrogatepass")

@@ -1,8 +1,8 @@
-"""What an assignor is given, and what it returns.
+"""The input and output of an assignor.
 
-An assignor is a pure function of the group: the same GroupSpec must give the same assignment, since it may
-be asked again after a coordinator has moved. Users offer their own through the entry points
-``ruslo.assignors``; these classes are their interface.
+An assignor is a pure function: the same GroupSpec must give the same assignment, because another coordinator
+may compute it again. Users provide their own assignors by entry points of ``ruslo.assignors``; these classes
+are their interface.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Protocol, TypeAlias
 from ruslo.model.ids import Uuid
 
 Partitions: TypeAlias = Mapping[Uuid, frozenset[int]]
-"""Topic id to partitions; topics without any are left out."""
+"""Partitions by topic id, without topics that have no partitions."""
 
 Assignment: TypeAlias = Mapping[str, Mapping[Uuid, Iterable[int]]]
-"""Member id to what it shall have. Members that are left out get nothing."""
+"""The assigned partitions by member id. Members that are absent get none."""
 
 UNKNOWN = -1
 
@@ -26,9 +26,9 @@ UNKNOWN = -1
 class MemberSpec:
     member_id: str
     subscribed_topic_ids: frozenset[Uuid]
-    """Existing topics only, whether subscribed by name or by a regular expression."""
+    """The existing topics that it subscribes to, by name or by regular expression."""
     current: Partitions = field(default_factory=dict)
-    """What the present target gives it."""
+    """The partitions of its current target."""
     instance_id: str | None = None
     rack_id: str | None = None
     client_id: str = ""
@@ -40,11 +40,11 @@ class TopicSpec:
     name: str
     partition_count: int
     racks: tuple[frozenset[str], ...] = ()
-    """Per partition, the racks that hold a replica; empty when no broker names its rack."""
+    """The racks of the replicas by partition; empty if no broker has a rack."""
     lags: tuple[int, ...] = ()
-    """Per partition, records the group has still to read; UNKNOWN (-1), or empty, where nobody can tell."""
+    """The lag by partition; UNKNOWN (-1) or empty if it is not known."""
     sizes: tuple[int, ...] = ()
-    """Per partition, bytes in the log; as with lags."""
+    """The log size in bytes by partition; UNKNOWN (-1) or empty if it is not known."""
 
     def racks_of(self, partition: int) -> frozenset[str]:
         return self.racks[partition] if self.racks else frozenset()
@@ -60,9 +60,9 @@ class TopicSpec:
 class GroupSpec:
     group_id: str
     members: Mapping[str, MemberSpec]
-    """By member id; the order is the one in which equal members are served."""
+    """Members by id; equal members receive partitions in this order."""
     topics: Mapping[Uuid, TopicSpec]
-    """Every topic that some member subscribes to."""
+    """Every topic that a member subscribes to."""
     homogeneous: bool
     """Whether all members subscribe to the same topics."""
 
@@ -75,7 +75,7 @@ class GroupSpec:
         return subscribers
 
     def owners(self) -> dict[tuple[Uuid, int], str]:
-        """Who has each partition in the present target, where it still may."""
+        """The owner of each partition in the current target, if it still subscribes to the topic."""
         return {
             (topic_id, partition): member_id
             for member_id, member in self.members.items()
@@ -87,22 +87,22 @@ class GroupSpec:
 
 
 class Assignor(Protocol):
-    """One way of dividing partitions."""
+    """A strategy to assign partitions to members."""
 
     @property
     def name(self) -> str:
-        """What `group.consumer.assignors` and members call it."""
+        """The name in `group.consumer.assignors` and in requests."""
         ...
 
     @property
     def needs_lag(self) -> bool:
-        """Whether lags and sizes must be looked up first."""
+        """Whether the assignor uses lags and sizes."""
         ...
 
     def assign(self, group: GroupSpec) -> Assignment:
-        """The new target: every partition of a subscribed topic, once, to one of its subscribers."""
+        """The new target: every partition of a subscribed topic is assigned to exactly one subscriber."""
         ...
 
 
 class AssignorError(Exception):
-    """An assignor cannot do its work; the message says why."""
+    """An assignor failed; the message contains the reason."""

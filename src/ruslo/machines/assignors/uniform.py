@@ -1,7 +1,7 @@
-"""uniform: as even as can be, then as few moves as can be. Racks play no part.
+"""uniform: balanced first, then as few moves as possible. It ignores racks.
 
-When all members subscribe to the same topics the division is exact: every member gets ⌊P/M⌋ partitions and
-P mod M of them one more, and keeps what fits into that. Otherwise see ``uniform_mixed``.
+If all members subscribe to the same topics, every member gets ⌊P/M⌋ partitions and P mod M of them one more,
+and keeps as many of its partitions as possible. Otherwise see ``uniform_mixed``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class UniformAssignor:
 
 
 def _assign_equal(group: GroupSpec) -> dict[str, Partitions]:
-    # Two lists, as Kafka has them: what nobody held, topic by topic, is given out before what was taken away.
+    # Two lists, as in Kafka: partitions without an owner are assigned before revoked ones.
     held = {
         (topic_id, partition)
         for member in group.members.values()
@@ -56,7 +56,7 @@ def _assign_equal(group: GroupSpec) -> dict[str, Partitions]:
             unassigned += [(topic_id, partition) for partition in in_order[free:]]
             free -= min(free, len(in_order))
         if free and has_longer_share and members_left > longer_shares:
-            # It does not need the longer share now; one who would otherwise lose a partition may.
+            # It does not use the larger quota; another member can keep a partition instead.
             free -= 1
             has_longer_share = False
         longer_shares -= has_longer_share

@@ -1,9 +1,10 @@
-"""uniform, when members subscribe to different topics.
+"""uniform for members that subscribe to different topics.
 
-Everybody keeps what they still subscribe to. Free partitions go out topic by topic, those with the most
-partitions per subscriber first, each to the least loaded subscriber. Then topics are levelled, from the most
-to the least loaded subscriber, round after round, until nothing moves or the rounds are used up: where
-subscriptions overlap partly the best division is hard to find, a nearly even one is not.
+1. Members keep the partitions of topics that they still subscribe to.
+2. Free partitions are assigned to the least loaded subscriber, beginning with the topics that have the most
+   partitions per subscriber.
+3. Partitions move from the most to the least loaded subscriber of each topic, in rounds, until none moves or
+   the limit of rounds is reached. The result is nearly balanced; the best one is hard to find.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ LEVELLING_ROUNDS_MAX = 16
 NOBODY = -1
 
 _signed_halves = Struct(">qq").unpack
-"""Topic ids sort as Kafka compares them: as two signed numbers."""
+"""The order of Kafka's topic ids: two signed numbers."""
 
 
 class MixedAssignment:
-    """Members are numbers, their places in ``group.members``; loads are indexed by them."""
+    """Members are indexes of ``group.members``; loads are indexed by them."""
 
     def __init__(self, group: GroupSpec) -> None:
         self._group = group
@@ -75,7 +76,7 @@ class MixedAssignment:
                     last_changed = topic_id
 
     def _level_topic(self, topic_id: Uuid) -> bool:
-        """Move partitions of one topic until its subscribers are even; whether any moved."""
+        """Move partitions of one topic until its subscribers are balanced; returns whether any moved."""
         levels = Levels(self._loads, self._subscribers[topic_id])
         if levels.spread <= 1:
             return False

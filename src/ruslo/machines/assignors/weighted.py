@@ -1,7 +1,7 @@
 """weighted: members get partitions in proportion to the weight in their client id.
 
-A client id that contains ``weight=N`` (``billing-7;weight=2.5``) weighs N, any other 1. So a big machine and
-a small one can share a group, and a canary can take a sliver of the traffic.
+A client id that contains ``weight=N`` (``billing-7;weight=2.5``) has the weight N, any other 1. So large and
+small machines can share a group, and a canary can get a small part of the traffic.
 """
 
 from __future__ import annotations
@@ -29,6 +29,6 @@ class WeightedAssignor:
 
 
 def weight_of(client_id: str) -> float:
-    """1 where none is named, or one that is no number; others are held within WEIGHT_MIN and WEIGHT_MAX."""
+    """The weight in the client id, within WEIGHT_MIN and WEIGHT_MAX; 1 if it is absent or invalid."""
     match = _WEIGHT.search(client_id)
     return 1.0 if match is None else min(WEIGHT_MAX, max(WEIGHT_MIN, float(match[1])))

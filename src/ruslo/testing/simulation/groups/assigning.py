@@ -1,4 +1,4 @@
-"""Assignors of classic clients: the group's leader runs one over the members' subscriptions."""
+"""Assignors of classic clients, which the leader of the group runs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Subscriber(NamedTuple):
     topics: frozenset[str]
     owned: frozenset[TopicPartition]
     generation: int
-    """In which it got what it owns."""
+    """The generation in which it got its partitions."""
 
 
 def assign_range(subscribers: Iterable[Subscriber], partition_counts: Mapping[str, int]) -> Assigned:
-    """Topic by topic, a stretch of partitions for everybody who reads it."""
+    """Assign a contiguous range of each topic's partitions to each subscriber."""
     ordered = sorted(
         subscribers, key=lambda each: (each.instance_id is None, each.instance_id, each.member_id)
     )
@@ -35,7 +35,7 @@ def assign_range(subscribers: Iterable[Subscriber], partition_counts: Mapping[st
 
 
 def assign_cooperative(subscribers: Iterable[Subscriber], partition_counts: Mapping[str, int]) -> Assigned:
-    """Level the load and move little; what moves is withheld until its owner has let go (KIP-429)."""
+    """Balance with few moves; a partition that moves is not assigned until its owner revokes it (KIP-429)."""
     members = sorted(subscribers, key=lambda each: each.member_id)
     places = {TopicPartition(topic, number) for topic, n in partition_counts.items() for number in range(n)}
     owners = _owners(members)
@@ -56,7 +56,7 @@ def assign_cooperative(subscribers: Iterable[Subscriber], partition_counts: Mapp
 
 
 def _owners(members: list[Subscriber]) -> dict[TopicPartition, Subscriber]:
-    """Who has each partition; of two who say so, the one of the later generation."""
+    """The owner of each partition; of two members that claim it, the one of the later generation."""
     owners: dict[TopicPartition, Subscriber] = {}
     for member in members:
         for place in member.owned:
@@ -66,7 +66,7 @@ def _owners(members: list[Subscriber]) -> dict[TopicPartition, Subscriber]:
 
 
 def _level(members: list[Subscriber], assigned: Assigned) -> None:
-    """Take from those who have two more than somebody who could have one of them."""
+    """Move partitions from members with at least two more than another subscriber."""
     moved = True
     while moved:
         moved = False

@@ -1,4 +1,4 @@
-"""A client of the classic protocol: joins, syncs, sends heartbeats, and leads when it is told to."""
+"""A client of the classic protocol: it joins, syncs, sends heartbeats, and assigns if it is the leader."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class ClassicSimMember(SimMember):
         self._join_version = join_version
         self._generation = NO_GENERATION
         self._synced = False
-        """It has its assignment, and sends heartbeats."""
+        """Whether it has its assignment and sends heartbeats."""
         self._let_go = False
-        """It has given up partitions, and the leader does not know yet."""
+        """Whether it has revoked partitions and must rejoin to report that."""
         self._protocol: str | None = None
         self.topics_told: list[str] = []
-        """What its last JoinGroup asked for."""
+        """The subscription of its last JoinGroup."""
         self._leads_over: dict[str, int] | None = None
-        """As the leader: the partition counts that it shared out."""
+        """As the leader: the partition counts that it has assigned."""
         self._later(0, self._join)
         self._later(HEARTBEAT_MS, self._beat)
 
@@ -76,7 +76,7 @@ class ClassicSimMember(SimMember):
             self._rejoin()
 
     def leave(self) -> None:
-        """A static member goes without a word, so that it may come back (KIP-345)."""
+        """Leave; a static member sends no LeaveGroup, so it can rejoin (KIP-345)."""
         if self.member_id and self.instance_id is None:
             self.commit()
             identity = MemberIdentity(member_id=self.member_id)
@@ -96,7 +96,7 @@ class ClassicSimMember(SimMember):
         self._join()
 
     def _lose_all(self, *, forget_id: bool) -> None:
-        """It is not what it thought: whatever it had may be somebody else's by now."""
+        """Abandon all partitions: other members may own them by now."""
         self._synced = False
         self._leads_over = None
         self._generation = NO_GENERATION
@@ -140,7 +140,7 @@ class ClassicSimMember(SimMember):
         elif code is ErrorCode.NONE:
             self.member_id = response.member_id
             if self._has_missed_one(response.generation_id):
-                # The leader of the missed one did not know what it has, and may have given it away.
+                # The leader of the missed generation did not know its partitions and may have assigned them.
                 self.commit()
                 self.own(set())
                 self._let_go = True
@@ -160,7 +160,7 @@ class ClassicSimMember(SimMember):
             self._later(BACKOFF_MS, self._join)
 
     def _has_missed_one(self, generation: int) -> bool:
-        """Whether a generation began without its JoinGroup, as may happen to static members."""
+        """Whether it missed a generation, as a static member may."""
         return bool(self.owned) and generation > self._generation + 1
 
     # -- the assignment --------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ class ClassicSimMember(SimMember):
         self._let_go = False
         self.own(places)
         if revoked or self.topics is not self.topics_told:
-            # What was withheld from others is free now: somebody has to share it out (KIP-429).
+            # Its revoked partitions are free now and must be assigned in another rebalance (KIP-429).
             self._rejoin()
 
     # -- heartbeats ------------------------------------------------------------------------------------------

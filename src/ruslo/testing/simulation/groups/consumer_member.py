@@ -1,4 +1,4 @@
-"""A client of the new protocol (KIP-848): one heartbeat says everything, and the coordinator decides."""
+"""A client of the new protocol (KIP-848): it sends heartbeats, and the coordinator assigns."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ConsumerSimMember(SimMember):
         self._rebalance_ms = rebalance_ms
         self._epoch = JOIN_EPOCH
         self._tells_all = True
-        """The coordinator may not know what this member last said of itself."""
+        """Whether the next heartbeat must be full, because the last one may be lost."""
         self._tells_owned = True
         self._topic_ids: dict[str, Uuid] = {}
         self._later(0, self._beat)
@@ -57,7 +57,7 @@ class ConsumerSimMember(SimMember):
         self._tells_all = True
 
     def leave(self) -> None:
-        """A static member says that it will be back."""
+        """Leave; a static member leaves temporarily."""
         if self._epoch > 0:
             self.commit()
             self._epoch = LEAVE_EPOCH if self.instance_id is None else STATIC_LEAVE_EPOCH
@@ -105,7 +105,7 @@ class ConsumerSimMember(SimMember):
             self.kill()
         else:
             if code is not None and code not in TRY_AGAIN:
-                # Fenced, forgotten, or not let in yet: begin anew with empty hands.
+                # It is fenced or unknown: rejoin without partitions.
                 self._epoch = JOIN_EPOCH
                 self.own(set())
             self._tells_all = True

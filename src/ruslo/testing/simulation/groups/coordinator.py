@@ -1,8 +1,8 @@
 """A coordinator of one shard: the real machine on a log in memory, under virtual time.
 
-It does what the broker's driver does: appends, replays at once, releases replies when the append is safe,
-calls the timers. And it does what brokers suffer: the log refuses, confirms too late, the coordinator dies
-with the tail of its log, or hands its groups over in good order.
+It works like the broker's runtime: it appends, replays at once, releases replies when the append is
+committed, and fires timers. And it fails like brokers: appends fail or commit too late, the coordinator
+crashes with the tail of its log, or loses its leadership.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ QUERY_MS = 200
 TRACE_LENGTH = 200
 
 OnReply: TypeAlias = Callable[[Message | None], None]
-"""None: the connection broke."""
+"""None: the connection is closed."""
 
 
 @dataclass(slots=True)
 class CoordinatorFaults:
-    """May be changed at any time; all zero: nothing goes wrong."""
+    """The probabilities of faults; they may be changed at any time."""
 
     refused: float = 0.0
-    """Part of the appends that the log refuses."""
+    """The fraction of appends that fail."""
     slow: float = 0.0
-    """Part of the appends that are safe only after up to ``slow_ms``, which may be too late."""
+    """The fraction of appends that commit only after up to ``slow_ms``, which may be too late."""
     slow_ms: int = 8_000
     failing_assignor: float = 0.0
-    """Part of the calls of an assignor outside the machine that bring no target."""
+    """The fraction of external assignor runs that fail."""
 
 
 @dataclass(slots=True)
@@ -81,26 +81,25 @@ class SimCoordinator:
         on_confirmed: Callable[[Batch], None] = lambda batch: None,
         on_step: Callable[[SimCoordinator, GroupEvent], None] = lambda coordinator, event: None,
     ) -> None:
-        """``on_confirmed``: a batch is safe; ``on_step``: an event has been dealt with."""
+        """``on_confirmed``: a batch is committed; ``on_step``: an event was handled."""
         self.clock = clock
         self.topics = topics
         self.settings = settings
         self.faults = faults or CoordinatorFaults()
         self.log = SimGroupLog()
         self.shard: GroupShard | None = None
-        """None while it is down or loads."""
+        """None while the coordinator is down or loading."""
         self.calls: dict[Hashable, _Call] = {}
-        """Not answered yet, by token, oldest first."""
+        """Pending requests by token, oldest first."""
         self.undone: set[str] = set()
-        """Classic groups whose last record is not what they are: they took it back when it was not
-        confirmed in time."""
+        """Classic groups that differ from their last record, because it was not committed in time."""
         self.trace: deque[tuple[int, object]] = deque(maxlen=TRACE_LENGTH)
-        """What happened last: time, and an event or an answer."""
+        """The last events and responses with their times."""
         self._on_confirmed = on_confirmed
         self._on_step = on_step
         self._waiting: deque[tuple[int, GroupOutcome]] = deque()
-        """Outcomes whose replies wait until the log is safe up to this offset."""
-        self._safe_at_ms = 0
+        """Outcomes whose replies wait until the log is committed up to this offset."""
+        self._committed_at_ms = 0
         self._tokens = count(1)
         self._timer: Timer | None = None
         self._timer_at_ms = 0
@@ -128,13 +127,13 @@ class SimCoordinator:
             self.run(MetadataChanged(topics, frozenset(changed), gone))
 
     def crash(self, down_ms: int) -> None:
-        """Dies on the spot; what was not safe may be lost."""
+        """Crash; uncommitted records may be lost."""
         self._stop()
         self.log.lose_tail(self.clock.random)
         self._come_back(down_ms)
 
     def move(self, down_ms: int) -> None:
-        """Gives its groups away in good order."""
+        """Lose the leadership: the shard is unloaded."""
         shard = self.shard
         if shard is not None:
             outcomes = [outcome for _, outcome in self._waiting]
@@ -147,7 +146,7 @@ class SimCoordinator:
         self._come_back(down_ms)
 
     def replayed(self) -> GroupShard:
-        """What another coordinator would make of the log."""
+        """A machine that has replayed the log."""
         shard = GroupShard(self.settings, InlineAssignors(), self.topics, self._random_uuid)
         for record in self.log:
             shard.replay(record.decode(), record.offset)
@@ -166,7 +165,7 @@ class SimCoordinator:
 
     def _carry_out(self, shard: GroupShard, outcome: GroupOutcome) -> None:
         records = list(outcome.records)
-        if not records and (not outcome.linearizable or self.log.all_safe):
+        if not records and (not outcome.linearizable or self.log.all_committed):
             self._release(outcome.replies)
         elif not records:
             self._wait(shard, outcome)
@@ -186,12 +185,12 @@ class SimCoordinator:
     def _confirm_later(self) -> None:
         random = self.clock.random
         delay_ms = random.randint(0, self.faults.slow_ms) if random.random() < self.faults.slow else 0
-        self._safe_at_ms = max(self._safe_at_ms, self.clock.monotonic_ms() + delay_ms)
-        if self._safe_at_ms == self.clock.monotonic_ms():
+        self._committed_at_ms = max(self._committed_at_ms, self.clock.monotonic_ms() + delay_ms)
+        if self._committed_at_ms == self.clock.monotonic_ms():
             self._confirm(self.log.end_offset)
         else:
             confirm = partial(self._confirm_if_alive, self.log.end_offset, self._life)
-            self.clock.call_at(self._safe_at_ms, confirm)
+            self.clock.call_at(self._committed_at_ms, confirm)
 
     def _confirm_if_alive(self, offset: int, life: int) -> None:
         if life == self._life:
@@ -269,7 +268,7 @@ class SimCoordinator:
         self._reachable = False
         self.shard = None
         self._waiting.clear()
-        self._safe_at_ms = 0
+        self._committed_at_ms = 0
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -290,7 +289,7 @@ class SimCoordinator:
             self._load()
 
     def _load(self) -> None:
-        """All that the log still has is safe: whoever leads has had it confirmed by now."""
+        """Load the log; all of it is committed by then."""
         self._confirm(self.log.end_offset)
         self.undone.clear()
         self.shard = self.replayed()

@@ -1,4 +1,4 @@
-"""What must hold for groups whatever happens, each under a name that a failing run can cite."""
+"""The invariants of groups; a failing run names the one that is broken."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from ruslo.testing.simulation.groups.log import Batch
 from ruslo.testing.simulation.groups.member import SimMember
 
 LONGEST_ANSWER_MS = 400_000
-"""The longest that any call may be parked: a new member's first JoinGroup, 300 s, and some reserve."""
+"""The longest time that a request may be parked: a new member's first JoinGroup, 300 s, and some reserve."""
 
 ONE_OWNER = "no partition has two owners in one generation or epoch"
 OFFSETS_KEPT = "no committed offset is lost or moved back by the broker"
 EPOCHS_RISE = "epochs and generations never go back"
-ALL_OWNED = "every partition is owned once it is calm"
-ALL_ANSWERED = "no call is left unanswered"
-LOG_IS_STATE = "the log gives back the state that is served"
+ALL_OWNED = "every partition has an owner when faults have stopped"
+ALL_ANSWERED = "every request gets a response"
+LOG_IS_STATE = "replaying the log gives the served state"
 
 
 class InvariantBrokenError(AssertionError):
@@ -42,15 +42,15 @@ class InvariantBrokenError(AssertionError):
 
 
 class GroupInvariants:
-    """Watches a coordinator and its clients."""
+    """Checks a coordinator and its clients."""
 
     def __init__(self) -> None:
         self.members: list[SimMember] = []
-        """Clients, living ones at least."""
+        """All clients that are alive."""
         self._epochs: dict[str, tuple[int, bool]] = {}
-        """Group id to its last epoch or generation that is safe in the log, and whether it had members."""
+        """By group id: the last committed epoch or generation, and whether the group had members."""
         self._committed: dict[tuple[str, TopicPartition], int] = {}
-        """Offsets that are safe in the log."""
+        """The committed offsets."""
         self._acked: dict[tuple[str, TopicPartition], int] = {}
         self._gone_topics: set[str] = set()
 
@@ -78,7 +78,7 @@ class GroupInvariants:
     ) -> None:
         if value is None:
             if not self._epochs.get(group_id, (0, False))[1]:
-                # It was empty: whatever comes under this id begins anew.
+                # The group was empty: a new group with this id starts again.
                 self._epochs.pop(group_id, None)
             return
         if value.members and group_id in ended:
@@ -124,7 +124,7 @@ class GroupInvariants:
     # -- the coordinator's state -----------------------------------------------------------------------------
 
     def check_step(self, coordinator: SimCoordinator, event: GroupEvent) -> None:
-        """After every event; of the groups only the one that it was for."""
+        """Check the group of the event, after each event."""
         self._check_answers(coordinator)
         shard = coordinator.shard
         if shard is None:
@@ -164,7 +164,7 @@ class GroupInvariants:
                             )
 
     def _check_owners(self, group: Group) -> None:
-        """What clients believe, so far as the coordinator takes them for members."""
+        """Check the owned partitions of clients that the coordinator considers as members."""
         owners: dict[TopicPartition, str] = {}
         for client in self.members:
             if client.owned and client.group_id == group.group_id and _is_member(client, group):
@@ -193,7 +193,7 @@ class GroupInvariants:
             _same(group_id, _picture(served), _picture(replayed) if _picture(served) else {})
 
     def check_calm(self, coordinator: SimCoordinator) -> None:
-        """Nothing has gone wrong for some minutes."""
+        """Check the state after some minutes without faults."""
         shard = coordinator.shard
         assert shard is not None
         for group_id in sorted({client.group_id for client in self.members if client.alive}):
@@ -231,7 +231,7 @@ def subscribed_places(client: SimMember, coordinator: SimCoordinator) -> set[Top
 
 
 def _is_member(client: SimMember, group: Group) -> bool:
-    """Whether the coordinator would still take its commits."""
+    """Whether the coordinator would accept its commits."""
     if isinstance(group, ClassicGroup):
         current = client.epoch == group.generation and client.member_id in group.members
         return current and group.state in (ClassicState.COMPLETING, ClassicState.STABLE)
@@ -246,7 +246,7 @@ def _offsets(shard: GroupShard) -> dict[str, object]:
 
 
 def _picture(group: Group) -> dict[str, object]:
-    """What of a group is in records; nothing of a classic group that is between two generations."""
+    """The logged state of a group; nothing of a classic group during a rebalance."""
     if isinstance(group, ConsumerGroup):
         return {
             "epoch": group.epoch,

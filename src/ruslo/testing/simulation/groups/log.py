@@ -1,4 +1,4 @@
-"""A partition of ``__consumer_offsets`` in memory: what is written, and how far it is safe."""
+"""A partition of ``__consumer_offsets`` in memory: its records and its high watermark."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Logged(NamedTuple):
     key: bytes
     value: bytes | None
     record: GroupRecord
-    """As it was given."""
+    """The record as it was appended."""
 
     def decode(self) -> GroupRecord:
-        """As it is read."""
+        """The record as it is read from the log."""
         key = GROUP_RECORDS.decode_key(self.key)
         if self.value is None:
             return GroupRecord(key, None)
@@ -28,18 +28,18 @@ class Logged(NamedTuple):
 
 
 Batch: TypeAlias = list[Logged]
-"""Written, kept or lost as one."""
+"""Records that are appended, committed or lost together."""
 
 
 class SimGroupLog:
     def __init__(self) -> None:
-        self._safe: list[Logged] = []
-        self._unsafe: deque[Batch] = deque()
+        self._committed: list[Logged] = []
+        self._uncommitted: deque[Batch] = deque()
         self.end_offset = 0
 
     @property
-    def all_safe(self) -> bool:
-        return not self._unsafe
+    def all_committed(self) -> bool:
+        return not self._uncommitted
 
     def append(self, records: Iterable[GroupRecord]) -> Batch:
         batch = [
@@ -51,28 +51,28 @@ class SimGroupLog:
             )
             for offset, record in enumerate(records, self.end_offset)
         ]
-        self._unsafe.append(batch)
+        self._uncommitted.append(batch)
         self.end_offset += len(batch)
         return batch
 
     def confirm(self, offset: int) -> list[Batch]:
-        """What lies before ``offset`` is safe from now on; gives the batches for which that is new."""
+        """Commit all batches before ``offset``; returns those that were not committed before."""
         confirmed: list[Batch] = []
-        while self._unsafe and self._unsafe[0][-1].offset < offset:
-            batch = self._unsafe.popleft()
-            self._safe += batch
+        while self._uncommitted and self._uncommitted[0][-1].offset < offset:
+            batch = self._uncommitted.popleft()
+            self._committed += batch
             confirmed.append(batch)
         return confirmed
 
     def lose_tail(self, random: Random) -> None:
-        """Another replica takes over: it has all that is safe, and maybe some of the rest."""
-        for _ in range(random.randint(0, len(self._unsafe))):
-            self.end_offset = self._unsafe.pop()[0].offset
+        """Another replica becomes the leader: it has all committed batches and maybe some others."""
+        for _ in range(random.randint(0, len(self._uncommitted))):
+            self.end_offset = self._uncommitted.pop()[0].offset
 
     def compact(self) -> None:
-        """Of what is safe keep the last record of every key, tombstones too, where it stands."""
-        last = {record.key: record.offset for record in self._safe}
-        self._safe = [record for record in self._safe if last[record.key] == record.offset]
+        """Keep the last committed record of every key, also tombstones, at its offset."""
+        last = {record.key: record.offset for record in self._committed}
+        self._committed = [record for record in self._committed if last[record.key] == record.offset]
 
     def __iter__(self) -> Iterator[Logged]:
-        return chain(self._safe, chain.from_iterable(self._unsafe))
+        return chain(self._committed, chain.from_iterable(self._uncommitted))

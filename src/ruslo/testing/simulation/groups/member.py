@@ -1,7 +1,7 @@
-"""A client that reads partitions for a group, whatever protocol it speaks.
+"""A member of a group that consumes partitions, with either protocol.
 
-It moves its positions forward, commits them, and asks for the committed ones whenever it gets a partition; so
-a committed offset that goes back, or is lost, is a fault of the broker and not of the client.
+It advances its positions, commits them, and fetches the committed offset of every new partition. So a
+committed offset that moves back or is lost is a fault of the broker.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ EXPECTED = TRY_AGAIN | {
     ErrorCode.UNRELEASED_INSTANCE_ID,
     ErrorCode.UNSTABLE_OFFSET_COMMIT,
 }
-"""What a client that does nothing wrong may hear from a coordinator that does nothing wrong."""
+"""The errors that a correct client may get from a correct coordinator."""
 
 ResponseT = TypeVar("ResponseT", bound=Message)
 
@@ -70,7 +70,7 @@ def expected(code: int) -> ErrorCode:
 
 
 class OffsetsWatcher(Protocol):
-    """Who is told what a client was told about offsets."""
+    """Receives the results of clients' commits and fetches."""
 
     def acked(self, group_id: str, place: TopicPartition, offset: int) -> None: ...
 
@@ -99,7 +99,7 @@ class SimMember(ABC):
         self.member_id = ""
         self.owned: set[TopicPartition] = set()
         self._positions: dict[TopicPartition, int] = {}
-        """Of owned partitions whose committed offset is known."""
+        """The positions of owned partitions whose committed offset is known."""
         self._coordinator = coordinator
         self._clock = coordinator.clock
         self._random = self._clock.random
@@ -112,11 +112,11 @@ class SimMember(ABC):
     @property
     @abstractmethod
     def epoch(self) -> int:
-        """Member epoch or generation; not above 0: it is in no group."""
+        """The member epoch or generation; 0 or less: it is not a member."""
 
     @abstractmethod
     def leave(self) -> None:
-        """Say goodbye as its protocol has it, and end."""
+        """Leave the group as the protocol requires, and stop."""
 
     @abstractmethod
     def subscribe(self, topics: Iterable[str]) -> None: ...
@@ -126,13 +126,13 @@ class SimMember(ABC):
         self.owned.clear()
 
     def stall(self, duration_ms: int) -> None:
-        """Do nothing for a while, as a process that is stopped or collects garbage."""
+        """Do nothing for a while, like a process that is paused."""
         self._awake_at_ms = max(self._awake_at_ms, self._clock.monotonic_ms() + duration_ms)
 
     # -- partitions ------------------------------------------------------------------------------------------
 
     def own(self, places: set[TopicPartition]) -> None:
-        """Have exactly these from now on."""
+        """Own exactly these partitions from now on."""
         for place in self.owned - places:
             self._positions.pop(place, None)
         new = places - self.owned
@@ -188,7 +188,7 @@ class SimMember(ABC):
             require_stable=True,
         )
         at_least = {place: self._watcher.acked_so_far(self.group_id, place) for place in places}
-        # A partition may go and come back while the answer is on its way; then the answer is too old.
+        # The partition may have been revoked and assigned again meanwhile.
         tenure = self.owned
         self._call(
             request, FETCH_VERSION, OffsetFetchResponse, partial(self._fetched, places, at_least, tenure)
@@ -229,7 +229,7 @@ class SimMember(ABC):
         on_reply: Callable[[ResponseT | None], None],
         timeout_ms: int = REQUEST_TIMEOUT_MS,
     ) -> None:
-        """Send it; ``on_reply`` hears the first answer, or None when none came in time."""
+        """Send a request; ``on_reply`` gets the first response, or None after the timeout."""
         settled = False
 
         def settle(message: Message | None) -> None:

@@ -1,4 +1,4 @@
-"""Topics that come, grow and go."""
+"""Topics that are created, extended and deleted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ruslo.model.ids import Uuid
 
 
 class SimTopics:
-    """A view of one moment, as a ``TopicsView`` must be; a change makes the next one."""
+    """An immutable ``TopicsView``; a change returns a new one."""
 
     def __init__(self, topics: Mapping[str, TopicInfo] | None = None, version: int = 0) -> None:
         self._by_name = dict(topics or {})
@@ -30,7 +30,7 @@ class SimTopics:
         return self._by_name
 
     def with_topic(self, name: str, partition_count: int) -> SimTopics:
-        """Made, or grown to this many partitions."""
+        """The view with a topic that has this many partitions."""
         version = self._version + 1
         known = self._by_name.get(name)
         topic_id = version.to_bytes(16, "big") if known is None else known.id

@@ -1,4 +1,4 @@
-"""Brokers that lead partitions, die with the unsynced tails of their logs, and hand them on to each other."""
+"""Brokers that lead partitions, crash with the unsynced tails of their logs, and move leaderships."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SOURCE_TOPIC = "source"
 CALL_TIMEOUT_MS = 1_500
 
 _LOG_CONFIG = LogConfig(flush_messages=1, segment_bytes=6_000, index_interval_bytes=200)
-"""An ack waits for the sync, so that what is acked is never lost; small segments, so that they roll."""
+"""An ack waits for the sync, so acked records are never lost; segments are small, so they roll."""
 _BROKER_CONFIG = BrokerConfig.from_properties(single_node_properties(Path("/sim")))
 
 
@@ -47,15 +47,15 @@ _BROKER_CONFIG = BrokerConfig.from_properties(single_node_properties(Path("/sim"
 class ClusterFaults:
     clients: NetworkFaults = field(default_factory=NetworkFaults)
     batches: NetworkFaults = field(default_factory=NetworkFaults)
-    """Of clients too: Produce."""
+    """The faults of Produce requests."""
     asks: NetworkFaults = field(default_factory=NetworkFaults)
-    """Of partition leaders to coordinators."""
+    """The faults of verifications, from partition leaders to coordinators."""
     markers: NetworkFaults = field(default_factory=NetworkFaults)
-    """From coordinators to partition leaders."""
+    """The faults of markers, from coordinators to partition leaders."""
     sync_ms: int = 15
-    """A sync takes up to this."""
+    """The longest duration of a sync."""
     tail_lost: float = 0.7
-    """How often a new leader does not have what was not synced."""
+    """The probability that a new leader does not have unsynced records."""
 
     def stop(self) -> None:
         for faults in (self.clients, self.batches, self.asks, self.markers):
@@ -64,7 +64,7 @@ class ClusterFaults:
 
 
 class _View:
-    """The cluster as transaction coordinators see it."""
+    """The cluster view of transaction coordinators."""
 
     def __init__(self, leaders: dict[TopicPartition, int]) -> None:
         self._leaders = leaders
@@ -116,14 +116,14 @@ class SimTxnCluster:
             self.clock.run_for(duration_ms)
 
     def markers_under_way_ms(self) -> int:
-        """For how long a coordinator has been waiting for an answer to its markers; 0 if none is."""
+        """How long a coordinator has been waiting for a response to its markers; 0 if none is."""
         now_ms = self.clock.monotonic_ms()
         return now_ms - min(self._markers_sent_ms.values(), default=now_ms)
 
     # -- trouble ---------------------------------------------------------------------------------------------
 
     def crash(self, node_id: int, down_ms: int) -> None:
-        """The node dies; its partitions are led by others soon, and it comes back empty-handed."""
+        """Crash the node; other nodes lead its partitions soon, and it restarts without any."""
         node = self.nodes[node_id]
         if not node.alive:
             return
@@ -137,7 +137,7 @@ class SimTxnCluster:
         self.clock.call_later(down_ms, lambda: self._revive(node_id))
 
     def move(self, place: TopicPartition) -> None:
-        """Another node leads it from now on, or the same one again, under a new leader epoch."""
+        """Move the leadership to another node, or to the same one with a new leader epoch."""
         leader = self.leaders[place]
         if leader != NO_LEADER:
             self.nodes[leader].stop_leading(place)
@@ -185,7 +185,7 @@ class SimTxnCluster:
                 node.leaders_changed()
 
     def deliver(self, node_id: int, request: Callable[[SimTxnNode], None]) -> None:
-        """Hand a request to a node, if there is one that takes it."""
+        """Deliver a request to a node if it is alive."""
         node = self.nodes.get(node_id)
         if node is not None and node.alive:
             request(node)
@@ -210,7 +210,7 @@ class SimTxnCluster:
         def deliver(answer: Answer[Message]) -> None:
             self.deliver(node, lambda receiver: receiver.handle(request, version, answer))
 
-        def settle(reply: Message | None) -> None:
+        def complete(reply: Message | None) -> None:
             self._markers_sent_ms.pop(future, None)
             if reply is not None:
                 future.set_result(reply)
@@ -218,9 +218,9 @@ class SimTxnCluster:
             if self._connections.get(key) is connection:
                 connection.close()
                 del self._connections[key]
-            future.set_exception(ConnectionError(f"node {node} does not answer"))
+            future.set_exception(ConnectionError(f"node {node} does not respond"))
 
         if is_marker:
             self._markers_sent_ms[future] = self.clock.monotonic_ms()
-        connection.call(deliver, settle, CALL_TIMEOUT_MS)
+        connection.call(deliver, complete, CALL_TIMEOUT_MS)
         return future

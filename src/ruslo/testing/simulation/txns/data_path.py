@@ -1,4 +1,4 @@
-"""Produce, Fetch and ListOffsets of a node as the broker's handlers do them, without their codecs."""
+"""Produce, Fetch and ListOffsets of a node, like the broker's handlers but without codecs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DataPath:
         self._clock = clock
 
     def produce(self, request: ProduceBatch, answer: Answer[Produced]) -> None:
-        """As ``handlers.transactional_produce`` does it."""
+        """Append a batch like ``handlers.transactional_produce``."""
         batch, now_ms, version = memoryview(bytearray(request.batch)), self._clock.now_ms(), request.version
         try:
             partition = self._partitions.get(*request.place)
@@ -64,7 +64,7 @@ class DataPath:
         appended.when_committed(PRODUCE_TIMEOUT_MS, complete)
 
     def fetch(self, request: FetchBytes, answer: Answer[Fetched]) -> None:
-        """As ``handlers.fetch`` does it."""
+        """Read a range like ``handlers.fetch``."""
         committed_only = request.isolation is Isolation.READ_COMMITTED
         try:
             partition = self._partitions.get(*request.place)
@@ -80,7 +80,7 @@ class DataPath:
         answer(Fetched(ErrorCode.NONE, read.slice.read(), tuple(aborted)))
 
     def fetch_end(self, request: FetchEnd, answer: Answer[FetchedEnd]) -> None:
-        """As ``handlers.list_offsets`` does it."""
+        """Return the latest offset like ``handlers.list_offsets``."""
         try:
             partition = self._partitions.get(*request.place)
             partition.require_end_offset()

@@ -1,4 +1,4 @@
-"""Syncs that take their time; until they are done, what was written can be lost."""
+"""Syncs that take time; until they complete, written records can be lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ruslo.testing.simulation.clock import SimClock
 
 
 class SimFlusher(Flusher):
-    """Syncs a partition after a while; until then its tail can be lost."""
+    """Syncs a partition after a random delay; until then its tail can be lost."""
 
     def __init__(self, clock: SimClock, sync_ms: int) -> None:
         super().__init__("sim", clock, Scheduler(clock), disk_failed)
@@ -33,5 +33,5 @@ class SimFlusher(Flusher):
 
 
 def disk_failed(error: StorageError) -> None:
-    """Nothing of that kind happens here."""
+    """Disk errors are not simulated."""
     raise error

@@ -1,4 +1,4 @@
-"""Connections that are slow, break, and deliver what was sent on them long after everybody has given up."""
+"""Connections that are slow, close, and deliver requests long after their timeout."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from ruslo.testing.simulation.line import Line, LineFaults
 ReplyT = TypeVar("ReplyT")
 Answer: TypeAlias = Callable[[ReplyT], None]
 Deliver: TypeAlias = Callable[[Answer[ReplyT]], None]
-"""Hands the request to its receiver, who calls ``Answer`` with the reply, maybe later, maybe never."""
+"""Delivers the request to its receiver, which calls ``Answer`` with the reply, possibly later or never."""
 
 
 @dataclass(slots=True)
 class NetworkFaults:
-    """May be changed while the network is in use."""
+    """The probabilities of faults; they may be changed at any time."""
 
     line: LineFaults = field(default_factory=LineFaults)
     copied: float = 0.0
-    """Part of the requests of which a copy, that nobody waits for, arrives up to ``copy_ms`` later."""
+    """The fraction of requests whose duplicate arrives up to ``copy_ms`` later."""
     copy_ms: int = 4_000
 
 
 class Connection(Generic[ReplyT]):
-    """What is sent on it arrives in order.
+    """Requests on it arrive in order.
 
-    Requests on an old connection may arrive after requests on a new one. Transactions of version 1 have no
-    defence against that in some places, and Kafka does not promise any; such clients have ``strict``
-    connections: what has not arrived when it is closed never will, and nothing is copied.
+    Requests on an old connection may arrive after requests on a new one. Transactions of version 1 are not
+    protected against that everywhere, in Kafka neither. Such clients use ``strict`` connections: a request
+    that has not arrived when the connection closes is lost, and there are no duplicates.
     """
 
     def __init__(self, clock: SimClock, faults: NetworkFaults, *, strict: bool) -> None:
@@ -44,7 +44,7 @@ class Connection(Generic[ReplyT]):
     def call(
         self, deliver: Deliver[ReplyT], on_reply: Callable[[ReplyT | None], None], timeout_ms: int
     ) -> None:
-        """``on_reply`` hears the first reply, or None when none came in time."""
+        """``on_reply`` gets the first reply, or None after the timeout."""
         settled = False
 
         def settle(reply: ReplyT | None) -> None:

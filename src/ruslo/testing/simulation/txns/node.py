@@ -1,4 +1,4 @@
-"""A broker without sockets: the real drivers, partitions and logs, on virtual time."""
+"""A broker without sockets: the real coordinators, partitions and logs, on virtual time."""
 
 from __future__ import annotations
 
@@ -65,16 +65,16 @@ from ruslo.testing.simulation.txns.requests import (
 ADD_PARTITIONS_VERSION = 5
 MARKERS_VERSION = 2
 REQUEST_TIMEOUT_MS = 4_000
-LOOK_MS = 2
+COMMIT_CHECK_INTERVAL_MS = 2
 STATE_INDEX = OFFSETS_INDEX = 0
-"""There is one partition of each."""
+"""Each internal topic has one partition."""
 
 TxnCoordinatorShard: TypeAlias = CoordinatorShard[TxnShard]
 GroupCoordinatorShard: TypeAlias = CoordinatorShard[GroupShard]
 
 
 class Surroundings(Protocol):
-    """What a node knows of the rest of its cluster."""
+    """The rest of the cluster."""
 
     clock: SimClock
     config: BrokerConfig
@@ -87,7 +87,7 @@ class Surroundings(Protocol):
     def new_producer_id(self) -> int: ...
 
     def call(self, source: SimTxnNode, node: int, request: Message, version: int) -> asyncio.Future[Message]:
-        """To another node, or to itself; the future fails when no answer comes in time."""
+        """Call another node, or the same one; the future fails after the timeout."""
         ...
 
 
@@ -130,7 +130,7 @@ class SimTxnNode:
             self._groups[partition.index] = self._load(self._new_shard(self._group_kind, partition))
 
     def stop_leading(self, place: TopicPartition) -> None:
-        """Another node does: whoever waits here is told so."""
+        """Stop leading a partition: waiting requests fail."""
         partition = self.by_name[place.topic].pop(place.partition)
         shards: dict[str, dict[int, TxnCoordinatorShard] | dict[int, GroupCoordinatorShard]] = {
             TRANSACTION_STATE_TOPIC: self._txns,
@@ -141,7 +141,7 @@ class SimTxnNode:
             shards[place.topic].pop(place.partition).close()
 
     def die(self) -> None:
-        """On the spot: nobody is told anything."""
+        """Crash: no response is sent any more."""
         self.alive = False
         for place in [TopicPartition(str(topic), at) for topic, led in self.by_name.items() for at in led]:
             self.stop_leading(place)
@@ -181,7 +181,7 @@ class SimTxnNode:
         if shard.closed:
             return
         if log.high_watermark < log.end_offset:
-            self._clock.call_later(LOOK_MS, lambda: self._activate_when_committed(shard))
+            self._clock.call_later(COMMIT_CHECK_INTERVAL_MS, lambda: self._activate_when_committed(shard))
             return
         shard.activate()
 
@@ -256,11 +256,11 @@ class SimTxnNode:
                 else:
                     code = ErrorCode.NOT_COORDINATOR if shard is None else shard.error
                     reply = error_response(request, version, code)
-        speak = self._while_alive(answer)
+        send = self._while_alive(answer)
         if isinstance(reply, asyncio.Future):
-            reply.add_done_callback(lambda done: speak(done.result()))
+            reply.add_done_callback(lambda done: send(done.result()))
         else:
-            speak(reply)
+            send(reply)
 
     def produce(self, request: ProduceBatch, answer: Answer[Produced]) -> None:
         self._data.produce(request, self._while_alive(answer))
@@ -272,10 +272,10 @@ class SimTxnNode:
         self._data.fetch_end(request, self._while_alive(answer))
 
     def _while_alive(self, answer: Answer[ReplyT]) -> Answer[ReplyT]:
-        """The dead do not speak."""
+        """A function that sends the reply only if the node is alive."""
 
-        def speak(reply: ReplyT) -> None:
+        def send(reply: ReplyT) -> None:
             if self.alive:
                 answer(reply)
 
-        return speak
+        return send

@@ -1,7 +1,7 @@
-"""Consume, transform, produce: where a producer is in its source, and the offsets of its group.
+"""Consume-transform-produce: a producer's position in its source, and the offsets of its group.
 
-The source is as long as anybody likes; reading [first, end) of it is nothing but saying so. Every
-transactional id has a group of its own, whose offset only its present producer may move.
+The source is endless, and reading [first, end) of it is only recorded. Every transactional id has its own
+group, whose offset only its current producer may move.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def fetch_request(group: str) -> OffsetFetchRequest:
 
 
 def fetched_offset(response: OffsetFetchResponse) -> int | None:
-    """None: nobody can tell."""
+    """The committed offset; None: unknown."""
     (group,) = response.groups
     if group.error_code:
         return None
@@ -67,11 +67,11 @@ class SourceReader:
         self._position: int | None = None
 
     def forget_position(self) -> None:
-        """An aborted transaction takes its reader back to what is committed."""
+        """Reset the position to the committed offset after an aborted transaction."""
         self._position = None
 
     def send_offsets(self, transaction: str) -> Script[bool]:
-        """Read some, and commit that in the transaction; False: it can only be aborted."""
+        """Read records and commit their offsets in the transaction; False: it must be aborted."""
         producer = self._producer
         if self._position is None:
             self._position = yield from self._committed_position()

@@ -1,7 +1,7 @@
-"""A client as a script: a generator that asks, sleeps and remembers, and may be stopped between two lines.
+"""A client as a script: a generator that sends requests and sleeps, and may be paused at each ``yield``.
 
-A script yields what it waits for and is resumed with the answer: None from ``Sleep``, the reply or None (no
-answer in time) from ``Ask``.
+A script yields what it waits for and resumes with the result: None from ``Sleep``, and the reply or None
+(timeout) from ``Ask``.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class Ask:
     deliver: Callable[[SimTxnNode, Answer[Any]], None]
     timeout_ms: int
     strict: bool = False
-    """Over a strict connection; see ``Connection``."""
+    """Whether to use a strict connection; see ``Connection``."""
     is_batch: bool = False
-    """Produce has a connection of its own, as with real clients where brokers have many roles."""
+    """Whether this is Produce, which has its own connection, as in real clients."""
 
 
 Script: TypeAlias = Generator[Sleep | Ask, Any, T]
 
 
 class History:
-    """What all processes of a run did, in the order in which they did it."""
+    """The operations of all processes of a run, in order."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -53,7 +53,7 @@ class History:
 
 
 class SimProcess:
-    """Runs one script, which asks one thing at a time."""
+    """Runs one script, which has one request in flight at a time."""
 
     def __init__(self, name: str, cluster: SimTxnCluster, history: History) -> None:
         self.name = name
@@ -71,11 +71,11 @@ class SimProcess:
         self._resume(None)
 
     def kill(self) -> None:
-        """What it has sent may still arrive."""
+        """Stop the process; its requests in flight may still arrive."""
         self.alive = False
 
     def stall(self, duration_ms: int) -> None:
-        """Stand still, as a process that is stopped; what it waits for comes in meanwhile."""
+        """Pause the process; replies arrive meanwhile."""
         self._awake_at_ms = self._clock.monotonic_ms() + duration_ms
 
     # -- for scripts -----------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class SimProcess:
 
         def settle(reply: object) -> None:
             if reply is None:
-                # Whoever gives up an answer gives up the connection, and connects anew.
+                # After a timeout the client closes the connection and opens another one.
                 connection.close()
                 self._connections.pop(key, None)
             self._resume(reply)

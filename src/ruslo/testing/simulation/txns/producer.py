@@ -1,7 +1,7 @@
-"""Transactional producers of both versions, as careful as real ones and not more.
+"""Transactional producers of both versions, which behave like real clients.
 
-A producer appends to several partitions, maybe commits offsets of what it has "read" from a source, and
-commits or aborts. It tries again what may be tried again, aborts what went wrong, and ends when it is fenced.
+A producer appends to several partitions, may commit offsets of its source, and commits or aborts. It retries
+retriable errors, aborts after other errors, and stops when it is fenced.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from ruslo.testing.simulation.txns.versions import COME_AGAIN, ClientVersion, ad
 
 BACKOFF_MS = 60
 PATIENCE = ((6, REQUEST_TIMEOUT_MS), (3, 600), (1, 400))
-"""How often a batch is sent, and how long an answer is waited for; who is impatient aborts more often, and
-leaves more behind that arrives when nobody expects it any more."""
+"""The number of attempts for a batch and the request timeout. Short timeouts abort more often and leave more
+late requests behind."""
 KEYS_PER_PARTITION = 3
 
 _TRY_PRODUCE_AGAIN = COME_AGAIN | {
@@ -60,7 +60,7 @@ _ABORT = frozenset(
 
 
 class Fenced(Exception):
-    """Somebody else has this transactional id now, or the coordinator has given up on this producer."""
+    """Another producer has fenced this one, or the coordinator has."""
 
 
 @dataclass(slots=True)
@@ -68,9 +68,9 @@ class _Transaction:
     name: str
     added: set[TopicPartition] = field(default_factory=set)
     unresolved: bool = False
-    """A batch may be in the log or not."""
+    """Whether it is unknown if a batch is in the log."""
     failed: bool = False
-    """It can only be aborted."""
+    """Whether the transaction must be aborted."""
 
 
 class SimProducer(SimProcess):
@@ -110,7 +110,7 @@ class SimProducer(SimProcess):
     # -- its id and epoch ------------------------------------------------------------------------------------
 
     def _init(self) -> Script[None]:
-        """A new one fences whoever had the id before; one that goes on gives its epoch (KIP-360)."""
+        """Initialize the producer id; a producer that has an epoch sends it (KIP-360)."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=self._timeout_ms,
@@ -140,11 +140,11 @@ class SimProducer(SimProcess):
     def ask_strictly(
         self, node: int, request: Message, version: int, response: type[MessageT]
     ) -> Script[MessageT | None]:
-        """With version 1 what comes late may do harm, apart from batches, which their sequences protect."""
+        """Whether late requests are harmful: with version 1, except batches, which have sequences."""
         return self.ask(node, request, version, response, strict=not self.version.is_v2)
 
     def back_off(self, code: ErrorCode | None) -> Script[None]:
-        """Wait before the next try, if there may be one."""
+        """Wait before the next attempt; raises an error if it must not be retried."""
         if code is not None and code not in COME_AGAIN:
             raise Fenced
         yield Sleep(self.random.randint(1, BACKOFF_MS))
@@ -165,7 +165,7 @@ class SimProducer(SimProcess):
         if not commit:
             self._source.forget_position()
             if transaction.unresolved and not self.version.is_v2:
-                # A batch that is late must not be taken for one of the next transaction.
+                # A late batch must not become part of the next transaction.
                 yield from self._init()
 
     def _append(self, transaction: _Transaction, number: int) -> Script[None]:

@@ -1,4 +1,4 @@
-"""Consumers of both isolation levels: they read from the beginning, and write down what they saw."""
+"""Consumers of both isolation levels: they read from the start and record what they read."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ruslo.testing.simulation.txns.requests import FetchBytes, Fetched, FetchedE
 
 TIMEOUT_MS = 1_000
 LIFE = 15
-"""After so many polls a reader begins anew, as somebody else: old stretches must look as they did."""
+"""The number of polls after which a new reader starts again: old ranges must look the same."""
 
 
 class Aborted(Protocol):
-    """A transaction that was aborted, as a fetch names it."""
+    """An aborted transaction of a fetch response."""
 
     @property
     def producer_id(self) -> int: ...
@@ -43,7 +43,7 @@ def span_of(
     aborted_ones: Iterable[Aborted],
     isolation: Isolation,
 ) -> ReadRange:
-    """What a consumer makes of a fetch: control records and, if it wants, aborted data are left out."""
+    """The records of a fetch, without control records and, for read_committed, aborted ones."""
     data = memoryview(fetched)
     to_come = sorted(aborted_ones, key=lambda each: each.first_offset)
     aborted: set[int] = set()
@@ -112,7 +112,7 @@ class SimReader(SimProcess):
 
 
 class SimAuditor(SimProcess):
-    """Reads everything to its end, once nobody writes any more."""
+    """Read all partitions to their ends, when all producers have stopped."""
 
     def __init__(self, cluster: SimTxnCluster, history: History, groups: Iterable[str]) -> None:
         super().__init__("auditor", cluster, history)
@@ -145,7 +145,7 @@ class SimAuditor(SimProcess):
 def poll(
     process: SimProcess, place: TopicPartition, start: int, isolation: Isolation, max_bytes: int
 ) -> Script[int]:
-    """Where to go on."""
+    """Fetch records and return the next offset."""
     request = FetchBytes(place, start, isolation, max_bytes)
 
     def deliver(node: SimTxnNode, answer: Answer[Fetched]) -> None:
@@ -164,7 +164,7 @@ def poll(
 def list_end(
     process: SimProcess, place: TopicPartition, isolation: Isolation, *, final: bool = False
 ) -> Script[int]:
-    """The end, -1 if nobody tells."""
+    """The end offset; -1 if it is unknown."""
     request = FetchEnd(place, isolation)
 
     def deliver(node: SimTxnNode, answer: Answer[FetchedEnd]) -> None:

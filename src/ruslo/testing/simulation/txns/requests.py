@@ -1,4 +1,4 @@
-"""The two requests whose codecs are not generated, as a node of a simulation takes them."""
+"""The requests of simulated clients whose codecs are not generated."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Fetched(NamedTuple):
     code: ErrorCode
     data: bytes = b""
     aborted: tuple[AbortedTransaction, ...] = ()
-    """Among the data, for readers of committed data to leave out."""
+    """The aborted transactions within the data, for read_committed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What clients of transaction version 1 and 2 do differently (KIP-890)."""
+"""The differences of clients with transaction version 1 and 2 (KIP-890)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COME_AGAIN = frozenset(
 
 
 class ClientVersion(NamedTuple):
-    """Versions of the requests that a client sends."""
+    """The request versions of a client."""
 
     produce: int
     txn_offset_commit: int
@@ -43,7 +43,7 @@ V2 = ClientVersion(produce=12, txn_offset_commit=5, end=5)
 
 
 def add_partition(producer: SimProducer, place: TopicPartition) -> Script[None]:
-    """Version 1: tell the coordinator before the first batch of a transaction for a partition."""
+    """Version 1: add the partition at the coordinator before its first batch."""
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=producer.transactional_id,
         v3_and_below_producer_id=producer.producer_id,
