@@ -11,6 +11,7 @@ find. The transaction index is read as a whole, because a search cannot detect a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from struct import Struct
 
 from ruslo.model.errors import CorruptLogError
 from ruslo.storage.checkpoints import TxnIndexChecksum
@@ -43,19 +44,22 @@ def find_fault(
     return None
 
 
-def _offset_index_fault(segment: Segment, last_offset: int) -> str | None:
-    path = segment.path_of(INDEX_SUFFIX)
+def _open_index(segment: Segment, kind: str, entry: Struct) -> IndexFile | str | None:
+    """The index file of a segment, or its fault; None if it is empty, as that of a small segment may be."""
+    path = segment.path_of(kind)
     status = segment.disk.status(path)
     if status is None:
         return "is missing"
-    if status.size % OFFSET_ENTRY.size:
-        return f"has {status.size} bytes, not a multiple of {OFFSET_ENTRY.size}"
-    if not status.size:
-        # The index of a small segment is empty.
-        return None
-    found = IndexFile(segment.disk.open(path), OFFSET_ENTRY).last()
-    assert found is not None
-    offset, position = found
+    if status.size % entry.size:
+        return f"has {status.size} bytes, not a multiple of {entry.size}"
+    return IndexFile(segment.disk.open(path), entry) if status.size else None
+
+
+def _offset_index_fault(segment: Segment, last_offset: int) -> str | None:
+    index = _open_index(segment, INDEX_SUFFIX, OFFSET_ENTRY)
+    if not isinstance(index, IndexFile):
+        return index
+    offset, position = index.entry(len(index) - 1)
     if not position:
         return "ends in zeros"
     if position >= segment.size:
@@ -64,16 +68,9 @@ def _offset_index_fault(segment: Segment, last_offset: int) -> str | None:
 
 
 def _time_index_fault(segment: Segment, last_offset: int) -> str | None:
-    path = segment.path_of(TIME_INDEX_SUFFIX)
-    status = segment.disk.status(path)
-    if status is None:
-        return "is missing"
-    if status.size % TIME_ENTRY.size:
-        return f"has {status.size} bytes, not a multiple of {TIME_ENTRY.size}"
-    if not status.size:
-        # Records without timestamps have no entries.
-        return None
-    index = IndexFile(segment.disk.open(path), TIME_ENTRY)
+    index = _open_index(segment, TIME_INDEX_SUFFIX, TIME_ENTRY)
+    if not isinstance(index, IndexFile):
+        return index
     timestamp, offset = index.entry(len(index) - 1)
     if len(index) > 1 and timestamp <= index.entry(len(index) - 2)[0]:
         return "has a last timestamp that is not the largest"

@@ -8,27 +8,17 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from ruslo.config.limits import LONG_MAX
 from ruslo.config.log_config import LogConfig
 from ruslo.model.clock import Clock
-from ruslo.model.errors import CorruptLogError, StorageError
+from ruslo.model.errors import StorageError
 from ruslo.model.ids import UNASSIGNED_DIR, Uuid, random_uuid
 from ruslo.model.topics import METADATA_TOPIC, TopicPartition
-from ruslo.storage.checkpoints import (
-    CLEANED,
-    HIGH_WATERMARKS,
-    LOG_STARTS,
-    RECOVERY_POINTS,
-    CheckpointedState,
-    CheckpointFile,
-    CheckpointWrite,
-    read_offsets,
-)
 from ruslo.storage.clean_shutdown import (
     UNKNOWN_BROKER_EPOCH,
     remove_clean_shutdown_file,
     write_clean_shutdown_file,
 )
+from ruslo.storage.dir_checkpoints import DirCheckpoints
 from ruslo.storage.dir_lock import DirLock
 from ruslo.storage.disk import Disk, DiskError
 from ruslo.storage.log import Log
@@ -74,14 +64,8 @@ class LogDir:
         self.meta: MetaProperties | None = None
         self.was_clean = False
         self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
-        self.cleaned: dict[TopicPartition, int] = {}
-        """The offset up to which each log is compacted."""
         self.recovery = RecoveryProgress(disk.directory, clock)
-        self._recovery_points: dict[TopicPartition, int] = {}
-        self._recovery_points_known = False
-        self._cleaned_known = True
-        self._log_starts: dict[TopicPartition, int] = {}
-        self._high_watermarks: dict[TopicPartition, int] = {}
+        self.checkpoints = DirCheckpoints(disk, self.logs)
         self._lock: DirLock | None = None
         try:
             self._open()
@@ -93,10 +77,6 @@ class LogDir:
         except BaseException:
             self._unlock(remove=False)
             raise
-        self._recovery_point_file = CheckpointFile(disk, f"{self.path}/{RECOVERY_POINTS}")
-        self._log_start_file = CheckpointFile(disk, f"{self.path}/{LOG_STARTS}")
-        self._high_watermark_file = CheckpointFile(disk, f"{self.path}/{HIGH_WATERMARKS}")
-        self._cleaned_file = CheckpointFile(disk, f"{self.path}/{CLEANED}")
 
     def _open(self) -> None:
         self._lock = DirLock(self.disk)
@@ -104,28 +84,12 @@ class LogDir:
         epoch = remove_clean_shutdown_file(self.disk)
         self.was_clean = epoch is not None
         self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH if epoch is None else epoch
-        recovery_points = self._read_checkpoint(RECOVERY_POINTS)
-        self._recovery_points_known = recovery_points is not None
-        self._recovery_points = recovery_points or {}
-        self._log_starts = self._read_checkpoint(LOG_STARTS) or {}
-        self._high_watermarks = self._read_checkpoint(HIGH_WATERMARKS) or {}
-        cleaned = self._read_checkpoint(CLEANED)
-        is_there = self.disk.status(f"{self.path}/{CLEANED}") is not None
-        self._cleaned_known = cleaned is not None or not is_there
-        self.cleaned = cleaned or {}
+        self.checkpoints.read()
 
     def _unlock(self, *, remove: bool) -> None:
         if self._lock is not None:
             self._lock.release(remove=remove)
             self._lock = None
-
-    def _read_checkpoint(self, name: str) -> dict[TopicPartition, int] | None:
-        try:
-            return read_offsets(self.disk, f"{self.path}/{name}")
-        except CorruptLogError as error:
-            # Without it more than necessary is recovered or replicated; nothing is lost.
-            logger.warning("Ignoring a checkpoint, which will be rewritten: %s", error)
-            return None
 
     @property
     def path(self) -> str:
@@ -161,24 +125,17 @@ class LogDir:
                 config_for(partition.topic),
                 self.trash,
                 now_ms,
-                CheckpointedState(
-                    clean=self.was_clean,
-                    recovery_point=self._recovery_points.get(partition, 0),
-                    start_offset=self._log_starts.get(partition, 0),
-                    high_watermark=self._high_watermarks.get(partition, 0),
-                    gaps_below=self._compacted_at_most(partition),
-                    compacted_below=self._compacted_below(partition),
-                ),
+                self.checkpoints.state_of(partition, clean=self.was_clean),
                 producer_expiration_ms,
                 on_recovered,
             )
 
         # After a clean shutdown there is little I/O to wait for, so threads would not help.
         if self.was_clean:
-            self.logs = {partition: open_one(partition) for partition in partitions}
+            self.logs.update({partition: open_one(partition) for partition in partitions})
         else:
             self._recover(partitions, open_one, recovery_threads)
-        if not self._recovery_points_known:
+        if not self.checkpoints.has_recovery_points:
             self._write_first_recovery_points(now_ms)
 
     def _recover(
@@ -212,7 +169,7 @@ class LogDir:
         """
         try:
             self._flush_all(now_ms)
-            write = self.recovery_points()
+            write = self.checkpoints.recovery_points()
             if write is not None:
                 write.run()
         except DiskError as error:
@@ -226,20 +183,10 @@ class LogDir:
         for log, targets in dirty:
             log.mark_flushed(targets, now_ms)
 
-    def _compacted_at_most(self, partition: TopicPartition) -> int:
-        """An offset that compaction has not passed: the recovery point is on disk before it leaves a gap."""
-        if not self._recovery_points_known:
-            return LONG_MAX
-        return max(self._recovery_points.get(partition, 0), self.cleaned.get(partition, 0))
-
-    def _compacted_below(self, partition: TopicPartition) -> int:
-        """The offset up to which the log is compacted; without a readable checkpoint it may be anywhere."""
-        return self.cleaned.get(partition, 0) if self._cleaned_known else LONG_MAX
-
     def _unsynced_segments(self, partition: TopicPartition) -> int:
         """How many segments of a log must be read after an unclean shutdown, by their names."""
         bases = segment_bases(self.disk.list_names(f"{self.path}/{partition}"))
-        return len(bases) - max(bisect_right(bases, self._recovery_points.get(partition, 0)) - 1, 0)
+        return len(bases) - max(bisect_right(bases, self.checkpoints.recovery_point(partition)) - 1, 0)
 
     def _partitions_on_disk(self, delete_delay_ms: int) -> list[TopicPartition]:
         partitions = []
@@ -260,16 +207,9 @@ class LogDir:
     # --- creating and deleting --------------------------------------------------------
 
     def create(self, partition: TopicPartition, topic_id: Uuid, config: LogConfig) -> Log:
-        known = (self._recovery_points, self._log_starts, self._high_watermarks, self.cleaned)
-        files = (
-            self._recovery_point_file,
-            self._log_start_file,
-            self._high_watermark_file,
-            self._cleaned_file,
-        )
-        if any(partition in each for each in known) or any(file.is_behind for file in files):
+        if self.checkpoints.mention(partition):
             # A topic of this name was deleted: its checkpointed offsets must not apply to the new one.
-            self.write_checkpoints()
+            self.checkpoints.write_all()
         path = f"{self.path}/{partition}"
         log = create_log(self.disk, path, partition, topic_id, config, self.trash, self.clock.now_ms())
         self.logs[partition] = log
@@ -304,64 +244,7 @@ class LogDir:
             log.fail(error)
         return list(self.logs)
 
-    # --- checkpoints and shutdown -----------------------------------------------------
-
-    def recovery_points(self) -> CheckpointWrite | None:
-        """Prepare a write of the recovery points; None if the file has them already."""
-        self._recovery_points = {
-            partition: _to_checkpoint(log, log.recovery_point) for partition, log in self.logs.items()
-        }
-        return self._recovery_point_file.prepare(self._recovery_points)
-
-    def log_starts(self) -> CheckpointWrite | None:
-        self._log_starts = {
-            partition: log.start_offset
-            for partition, log in self.logs.items()
-            if log.start_offset > log.segments[0].base_offset
-        }
-        return self._log_start_file.prepare(self._log_starts)
-
-    def high_watermarks(self) -> CheckpointWrite | None:
-        self._high_watermarks = {
-            partition: _to_checkpoint(log, log.high_watermark) for partition, log in self.logs.items()
-        }
-        return self._high_watermark_file.prepare(self._high_watermarks)
-
-    def cleaned_offsets(self) -> CheckpointWrite | None:
-        self.cleaned = {
-            partition: min(offset, self.logs[partition].end_offset)
-            for partition, offset in self.cleaned.items()
-            if partition in self.logs
-        }
-        return self._cleaned_file.prepare(self.cleaned)
-
-    def checkpointed_end_offset(self, partition: TopicPartition) -> int | None:
-        """The end offset that the checkpoints of the last run prove; None if they do not have the log."""
-        known = [
-            offsets[partition]
-            for offsets in (self._recovery_points, self._high_watermarks)
-            if partition in offsets
-        ]
-        return max(known, default=None)
-
-    def overstates(self, log: Log) -> bool:
-        """Whether a checkpoint on disk has an offset that the log does not have any more."""
-        partition = log.partition
-        return (
-            self._recovery_points.get(partition, 0) > log.recovery_point
-            or self._high_watermarks.get(partition, 0) > log.high_watermark
-            or self.cleaned.get(partition, 0) > log.end_offset
-        )
-
-    def write_checkpoints(self) -> None:
-        for write in (
-            self.recovery_points(),
-            self.log_starts(),
-            self.high_watermarks(),
-            self.cleaned_offsets(),
-        ):
-            if write is not None:
-                write.run()
+    # --- shutdown ---------------------------------------------------------------------
 
     def stop(self, broker_epoch: int) -> None:
         """Close every log and write the clean shutdown file; an offline directory is only unlocked."""
@@ -374,7 +257,7 @@ class LogDir:
         self._flush_all(now_ms)
         for log in self.logs.values():
             log.release()
-        self.write_checkpoints()
+        self.checkpoints.write_all()
         write_clean_shutdown_file(self.disk, broker_epoch)
         self._unlock(remove=True)
 
@@ -383,8 +266,3 @@ class LogDir:
         for log in self.logs.values():
             log.release()
         self._unlock(remove=False)
-
-
-def _to_checkpoint(log: Log, offset: int) -> int:
-    """The offset to checkpoint; the next start must detect a lost tail too, until it was handled."""
-    return offset if log.lost_tail is None else max(offset, log.lost_tail.end_offset)

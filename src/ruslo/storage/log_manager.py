@@ -216,7 +216,7 @@ class LogManager:
 
     def checkpointed_end_offset(self, partition: TopicPartition) -> int | None:
         """The end offset that the checkpoints of the last run prove; None if they do not have the log."""
-        ends = [each.checkpointed_end_offset(partition) for each in self.directories]
+        ends = [each.checkpoints.end_offset_of(partition) for each in self.directories]
         return max((end for end in ends if end is not None), default=None)
 
     def fill_gap_to(self, log: Log, offset: int) -> None:
@@ -224,7 +224,7 @@ class LogManager:
         directory = self._directory_of[log.partition]
         with self._guard(directory):
             log.fill_gap_to(offset, self.clock.now_ms())
-            directory.write_checkpoints()
+            directory.checkpoints.write_all()
 
     def checkpoint_truncated(self, logs: Iterable[Log]) -> None:
         """Write the checkpoints of truncated logs before the next append, if they have offsets that are gone.
@@ -236,9 +236,9 @@ class LogManager:
         for log in logs:
             by_directory.setdefault(self._directory_of[log.partition], []).append(log)
         for directory, truncated in by_directory.items():
-            if directory.online and any(directory.overstates(log) for log in truncated):
+            if directory.online and any(directory.checkpoints.overstate(log) for log in truncated):
                 with self._guard(directory):
-                    directory.write_checkpoints()
+                    directory.checkpoints.write_all()
 
     # --- periodic tasks ---------------------------------------------------------------
 
@@ -255,13 +255,13 @@ class LogManager:
             return 0
 
     def recovery_point_jobs(self) -> list[Job]:
-        return self._jobs(LogDir.recovery_points)
+        return self._jobs(lambda directory: directory.checkpoints.recovery_points())
 
     def log_start_jobs(self) -> list[Job]:
-        return self._jobs(LogDir.log_starts)
+        return self._jobs(lambda directory: directory.checkpoints.log_starts())
 
     def high_watermark_jobs(self) -> list[Job]:
-        return self._jobs(LogDir.high_watermarks)
+        return self._jobs(lambda directory: directory.checkpoints.high_watermarks())
 
     def trash_jobs(self) -> list[Job]:
         """Removal of files that were marked as deleted ``file.delete.delay.ms`` ago."""

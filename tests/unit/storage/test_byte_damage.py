@@ -66,7 +66,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, 
     bench.commit_all()
     directory_ = manager.directory_of(PARTITION)
     assert directory_ is not None
-    directory_.cleaned[PARTITION] = 3
+    directory_.checkpoints.cleaned[PARTITION] = 3
     manager.stop(1)
     return directory, written
 

@@ -115,7 +115,7 @@ def test_gaps_among_the_last_batches(tmp_path: Path) -> None:
         bench.log.append_as_is(batch(base_offset=base, leader_epoch=0), NOW)
     assert read(bench.log, 5, upper=7) == [5]
     assert read(bench.log, 5, upper=10) == read(bench.log, 5, upper=20) == [5, 9]
-    assert read(bench.log, 6) == [9, 20], "whoever follows takes no batch twice"
+    assert read(bench.log, 6) == [9, 20], "a follower gets no batch twice"
     assert read(bench.log, 10) == [20]
 
 

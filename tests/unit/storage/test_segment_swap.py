@@ -136,9 +136,9 @@ def test_work_on_the_event_loop_does_not_depend_on_the_number_of_segments(tmp_pa
         assert swap.begin()
         begun = disk.medium.operations
         swap.retire_old_segments()
-        settled = disk.medium.operations
+        retired = disk.medium.operations
         swap.finish()
-        operations.append((begun - before, disk.medium.operations - settled))
+        operations.append((begun - before, disk.medium.operations - retired))
         bench.clock.ms += 1_000_000
         bench.trash.remove_due()
         assert not [name for name in bench.names() if name.endswith((".deleted", ".swap", ".cleaned"))]

@@ -137,7 +137,7 @@ class Compaction:
         if directory is None or not self.is_current(log):
             return None
         try:
-            found = find_cleanable(log, directory.cleaned.get(log.partition), self.now_ms)
+            found = find_cleanable(log, directory.checkpoints.cleaned.get(log.partition), self.now_ms)
         except DiskError as error:
             self._partitions.storage_failed(error)
             return None
@@ -169,7 +169,7 @@ class Compaction:
         directory = self._logs.directory_of(chosen.log.partition)
         if directory is None:
             raise Abandoned
-        write = directory.recovery_points()
+        write = directory.checkpoints.recovery_points()
         if write is not None:
             await self._partitions.run_jobs([write])
             if not write.done:
@@ -184,8 +184,8 @@ class Compaction:
         directory = self._logs.directory_of(log.partition)
         if directory is None or not self.is_current(log):
             return
-        directory.cleaned[log.partition] = chosen.end_offset
-        write = directory.cleaned_offsets()
+        directory.checkpoints.cleaned[log.partition] = chosen.end_offset
+        write = directory.checkpoints.cleaned_offsets()
         if write is not None:
             await self._partitions.run_jobs([write])
         logger.info(

@@ -59,7 +59,7 @@ async def read_all(node: LiveNode, client: RawClient, topic: str = "t") -> list[
 
 def cleaned_up_to(node: LiveNode, topic: str = "t") -> int | None:
     directory = node.node.logs.directory_of(TopicPartition(topic, 0))
-    return None if directory is None else directory.cleaned.get(TopicPartition(topic, 0))
+    return None if directory is None else directory.checkpoints.cleaned.get(TopicPartition(topic, 0))
 
 
 async def test_a_dirty_log_is_compacted_and_appended_to(tmp_path: Path) -> None:
