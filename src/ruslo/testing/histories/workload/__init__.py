@@ -1,1 +1,1 @@
-"""Producers and consumers over librdkafka that record a history; begin with ``workload.Workload``."""
+"""Producers and consumers over librdkafka that record a history."""
