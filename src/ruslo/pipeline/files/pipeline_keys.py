@@ -24,8 +24,8 @@ _ON_ERROR = Section(
 _RESOURCES = Section(
     "resources",
     (
-        Key("driver_memory", Text(), "e.g. `1g`"),
-        Key("executor_memory", Text(), "e.g. `2g`"),
+        Key("driver_memory", Text(), "the memory of the driver, e.g. `1g`"),
+        Key("executor_memory", Text(), "the memory of an executor, e.g. `2g`"),
         Key("executor_cores", Whole(1), "concurrent tasks per executor"),
         Key("executors", Whole(1), "the number of executors, if the cluster lets applications choose"),
         Key(

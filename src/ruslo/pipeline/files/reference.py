@@ -71,8 +71,8 @@ def _default(key: Key) -> str:
     if key.required:
         return "; required"
     if isinstance(key.default, bool):
-        return f"; `{str(key.default).lower()}`"
-    return f"; `{key.default}`" if isinstance(key.default, str) and key.default else ""
+        return f"; default `{str(key.default).lower()}`"
+    return f"; default `{key.default}`" if isinstance(key.default, str) and key.default else ""
 
 
 def page() -> str:

@@ -198,7 +198,7 @@ class Section:
 
     @property
     def description(self) -> str:
-        return " or ".join(["a mapping, see below", *(f"`{word}`" for word in self.short)])
+        return " or ".join(["a mapping (see below)", *(f"`{word}`" for word in self.short)])
 
     def read(self, value: Located, findings: Findings) -> Any:
         if isinstance(value.value, str) and self.short:
