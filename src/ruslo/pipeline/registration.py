@@ -23,7 +23,7 @@ def register(spark: SparkSession) -> None:
         return
     spark.dataSource.register(RusloDataSource)
     if spark not in _with_listener:
-        from ruslo.pipeline.group_offsets import GroupOffsetListener
+        from ruslo.pipeline.group_offset_listener import GroupOffsetListener
 
         spark.streams.addListener(GroupOffsetListener(spark))
         _with_listener.add(spark)
