@@ -195,7 +195,7 @@ class PipelineRun:
             )
 
     def _refuse_foreach_batch_over_connect(self, output: Output) -> None:
-        """Spark Connect does not pass the batch id to foreachBatch writes, so repetitions go undetected."""
+        """We assume, unverified, that such writes lack the batch id, so repetitions would go undetected."""
         if (
             self.pipeline.is_stream
             and is_connect(self._spark)

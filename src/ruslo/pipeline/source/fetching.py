@@ -178,7 +178,7 @@ class RangeFetcher:
                 )
                 self._move_to(partition, start)
             elif position > end:
-                self._lost(f"{partition} ends at offset {end} now: offset {position} was truncated")
+                self._lost(f"{partition} ends at offset {end} now: offset {position} does not exist")
                 del self._positions[partition]
 
     async def _drop_deleted(self, cluster: Cluster) -> None:
