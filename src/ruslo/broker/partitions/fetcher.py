@@ -412,8 +412,11 @@ class ReplicaFetcher:
         partition = followed.partition
         tp = (partition.topic_id, partition.index)
         try:
-            leader_start = await self._leader_offset(connection, followed, EARLIEST_LOCAL)
-            leader_end = await self._leader_offset(connection, followed, LATEST)
+            leader_offset = partial(
+                fetch_leader_offset, connection, self._settings.node_id, partition, followed.leader_epoch
+            )
+            leader_start = await leader_offset(EARLIEST_LOCAL)
+            leader_end = await leader_offset(LATEST)
             if self._followed.get(tp) is not followed:
                 return
             log = partition.log
@@ -440,14 +443,3 @@ class ReplicaFetcher:
             self._back_off(tp, followed, error)
         else:
             self._add_to_session(tp, followed)
-
-    async def _leader_offset(self, connection: Channel, followed: _FollowedPartition, timestamp: int) -> int:
-        partition = followed.partition
-        return await fetch_leader_offset(
-            connection,
-            self._settings.node_id,
-            partition.topic,
-            partition.index,
-            followed.leader_epoch,
-            timestamp,
-        )

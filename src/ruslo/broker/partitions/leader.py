@@ -88,6 +88,8 @@ class PartitionLeader:
         "log",
         "replication",
     )
+    _settings: ReplicationSettings
+    """Set with the first followers."""
 
     def __init__(
         self, node_id: int, log: Log, flush: FlushPolicy, high_watermark: HighWatermark, first_epoch: int
@@ -101,7 +103,6 @@ class PartitionLeader:
         """The log end offset when the present leader epoch began."""
         self.replication: LeaderReplica | None = None
         """The followers and the ISR; None while this broker has the only replica."""
-        self._settings: ReplicationSettings | None = None
         self.durable_offset = 0
         """Maintained while there are followers: the durable end of this broker's own copy."""
         self.commit_queue = AckQueue()
@@ -117,50 +118,46 @@ class PartitionLeader:
 
     # -- metadata --------------------------------------------------------------------------------------------
 
-    def begin_epoch(
-        self, leader_epoch: int, replicas: Replicas | None, settings: ReplicationSettings | None
+    def apply(
+        self,
+        leader_epoch: int,
+        replicas: Replicas | None,
+        settings: ReplicationSettings | None,
+        *,
+        is_new_epoch: bool,
     ) -> None:
-        """Lead in a new epoch. ``replicas``: None if this broker has the only one."""
-        self._drop_followers()
-        self.epoch_start_offset = self.log.end_offset
-        self.log.assign_leader_epoch(leader_epoch)
-        self._set_replicas(leader_epoch, replicas, settings)
-        self._find_durable_offset()
+        """Begin a new epoch, or apply other replicas and another ISR within the same one.
 
-    def update(
-        self, leader_epoch: int, replicas: Replicas | None, settings: ReplicationSettings | None
-    ) -> None:
-        """The replicas or the ISR may have changed within the same epoch."""
-        replication = self.replication
-        if replication is not None and replicas is not None:
+        ``replicas``: None if this broker has the only one.
+        """
+        if not is_new_epoch and self.replication is not None and replicas is not None:
             size_before = len(self.isr)
-            now_ms = self._shared.clock.monotonic_ms()
-            replication.update(replicas.partition_epoch, replicas.replicas, replicas.isr, now_ms)
+            now_ms = self._settings.clock.monotonic_ms()
+            self.replication.update(replicas.partition_epoch, replicas.replicas, replicas.isr, now_ms)
             self._on_isr_change(size_before)
-        elif replication is not None or replicas is not None:
-            self._drop_followers()
-            self._set_replicas(leader_epoch, replicas, settings)
-            self._find_durable_offset()
-
-    def _set_replicas(
-        self, leader_epoch: int, replicas: Replicas | None, settings: ReplicationSettings | None
-    ) -> None:
-        if replicas is None:
             return
-        assert settings is not None, "followers need settings"
-        self._settings = settings
-        self.durable_offset = self.log.high_watermark
-        self.replication = LeaderReplica(
-            node_id=self._node_id,
-            leader_epoch=leader_epoch,
-            partition_epoch=replicas.partition_epoch,
-            replicas=replicas.replicas,
-            isr=replicas.isr,
-            epoch_start_offset=self.epoch_start_offset,
-            lag_ms=settings.lag_ms,
-            brokers=settings.brokers,
-            now_ms=settings.clock.monotonic_ms(),
-        )
+        if not is_new_epoch and self.replication is None and replicas is None:
+            return
+        self._drop_followers()
+        if is_new_epoch:
+            self.epoch_start_offset = self.log.end_offset
+            self.log.assign_leader_epoch(leader_epoch)
+        if replicas is not None:
+            assert settings is not None, "followers need settings"
+            self._settings = settings
+            self.durable_offset = self.log.high_watermark
+            self.replication = LeaderReplica(
+                node_id=self._node_id,
+                leader_epoch=leader_epoch,
+                partition_epoch=replicas.partition_epoch,
+                replicas=replicas.replicas,
+                isr=replicas.isr,
+                epoch_start_offset=self.epoch_start_offset,
+                lag_ms=settings.lag_ms,
+                brokers=settings.brokers,
+                now_ms=settings.clock.monotonic_ms(),
+            )
+        self._find_durable_offset()
 
     def _drop_followers(self) -> None:
         """Complete the requests that wait for followers."""
@@ -178,11 +175,6 @@ class PartitionLeader:
         self._drop_followers()
         self.durable_queue.release_all()
         self.commit_queue.release_all()
-
-    @property
-    def _shared(self) -> ReplicationSettings:
-        assert self._settings is not None, "followers need settings"
-        return self._settings
 
     # -- producers -------------------------------------------------------------------------------------------
 
@@ -248,10 +240,9 @@ class PartitionLeader:
         """Advance the high watermark as far as the followers allow."""
         if self.replication is None:
             return
+        now_ms = self._settings.clock.monotonic_ms()
         offset = self.replication.high_watermark(
-            self.durable_offset,
-            self.log.config.min_insync_replicas,
-            self._shared.clock.monotonic_ms(),
+            self.durable_offset, self.log.config.min_insync_replicas, now_ms
         )
         if offset > self.log.high_watermark:
             size = 0
@@ -288,7 +279,7 @@ class PartitionLeader:
             and follower.broker_id not in replication.isr.committed
             and replication.can_expand_isr(follower, log.start_offset, log.high_watermark)
         ):
-            self._shared.expansion.schedule(self, follower)
+            self._settings.expansion.schedule(self, follower)
 
     def expand_isr(self, follower: Follower) -> None:
         """Propose to add the follower, unless that has become impossible since it fetched."""
@@ -296,14 +287,14 @@ class PartitionLeader:
         if replication is not None and replication.followers.get(follower.broker_id) is follower:
             proposal = replication.expand_isr(follower, self.log.start_offset, self.log.high_watermark)
             if proposal is not None:
-                self._shared.propose(self, proposal)
+                self._settings.propose(self, proposal)
 
     def shrink_isr(self) -> None:
         """Propose to remove followers that have fallen behind; called periodically."""
         if self.replication is not None:
-            proposal = self.replication.shrink_isr(self.log.end_offset, self._shared.clock.monotonic_ms())
+            proposal = self.replication.shrink_isr(self.log.end_offset, self._settings.clock.monotonic_ms())
             if proposal is not None:
-                self._shared.propose(self, proposal)
+                self._settings.propose(self, proposal)
 
     def is_pending(self, proposal: Proposal) -> bool:
         return self.replication is not None and self.replication.isr.pending is proposal
@@ -320,7 +311,7 @@ class PartitionLeader:
         return after
 
     def _on_isr_change(self, size_before: int) -> None:
-        self._shared.isr_changes.count(size_before, len(self.isr))
+        self._settings.isr_changes.count(size_before, len(self.isr))
         self._complete_deletions()
         self.advance_high_watermark()
 
@@ -328,11 +319,11 @@ class PartitionLeader:
 
     def is_over_quota(self, follower: Follower) -> bool:
         """Whether a throttled replica has to wait for the replication quota."""
-        return self._is_throttled(follower) and self._shared.quota.pause_ms() > 0
+        return self._is_throttled(follower) and self._settings.quota.pause_ms() > 0
 
     def on_sent(self, follower: Follower, size: int) -> None:
         if self._is_throttled(follower):
-            self._shared.quota.record(size)
+            self._settings.quota.record(size)
 
     def _is_throttled(self, follower: Follower) -> bool:
         throttled = self.log.config.leader_replication_throttled_replicas

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -15,6 +15,9 @@ from ruslo.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from ruslo.protocol.messages.list_offsets_response import ListOffsetsResponse
+
+if TYPE_CHECKING:
+    from ruslo.broker.partitions.partition import Partition
 
 LATEST = -1
 EARLIEST_LOCAL = -4
@@ -95,15 +98,14 @@ class LeaderConnection:
 
 
 async def fetch_leader_offset(
-    connection: Channel, node_id: int, topic: str, index: int, leader_epoch: int, timestamp: int
+    connection: Channel, node_id: int, partition: Partition, leader_epoch: int, timestamp: int
 ) -> int:
     """The leader's offset for ``LATEST`` or ``EARLIEST_LOCAL``; raises KafkaError."""
-    partition = ListOffsetsPartition(
-        partition_index=index, current_leader_epoch=leader_epoch, timestamp=timestamp
+    listed = ListOffsetsPartition(
+        partition_index=partition.index, current_leader_epoch=leader_epoch, timestamp=timestamp
     )
-    request = ListOffsetsRequest(
-        replica_id=node_id, topics=[ListOffsetsTopic(name=topic, partitions=[partition])]
-    )
+    topic = ListOffsetsTopic(name=partition.topic, partitions=[listed])
+    request = ListOffsetsRequest(replica_id=node_id, topics=[topic])
     response = await connection.request(request, ListOffsetsResponse)
     (result,) = response.topics[0].partitions
     if result.error_code:

@@ -155,15 +155,13 @@ class Partition:
         """Lead in this epoch, or apply other changes of the metadata within it."""
         if replicas is not None and len(replicas.replicas) < 2:
             replicas = None
-        if self.leader is not None and self.leader_epoch == leader_epoch:
-            self.leader.update(leader_epoch, replicas, settings)
-            return
-        self.leader_id, self.leader_epoch = self.node_id, leader_epoch
+        is_new_epoch = self.leader is None or self.leader_epoch != leader_epoch
         if self.leader is None:
             self.leader = PartitionLeader(
                 self.node_id, self.log, self._flush, self._high_watermark, leader_epoch
             )
-        self.leader.begin_epoch(leader_epoch, replicas, settings)
+        self.leader_id, self.leader_epoch = self.node_id, leader_epoch
+        self.leader.apply(leader_epoch, replicas, settings, is_new_epoch=is_new_epoch)
 
     def become_follower(self, leader_id: int, leader_epoch: int) -> None:
         """Another broker leads, or -1: none. Clients that wait here have to find the new leader."""
