@@ -1,4 +1,4 @@
-"""Compaction without a process: a round is done when it is begun, and told of bit by bit."""
+"""Compaction without a process: it is done when it begins, and its reports are received one by one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ class SimCleaner:
     def receive(self) -> Report:
         if not self._reports:
             raise CleanerDied("the cleaner process was stopped")
-        return self._reports.popleft()
+        report = self._reports.popleft()
+        if report.done is not None:
+            # The log line has the duration: real time would make two runs of a seed differ.
+            report.done.seconds = 0.0
+        return report
 
     def stop(self) -> None:
         self._reports.clear()
