@@ -45,6 +45,8 @@ class LossyRelay:
         self._close_connections()
         for thread in self._threads:
             thread.join()
+        for each in self._sockets:
+            each.close()
 
     @property
     def bootstrap(self) -> str:
@@ -76,7 +78,11 @@ class LossyRelay:
             if not self._open:
                 client.close()
                 continue
-            broker = socket.create_connection(("127.0.0.1", self._broker_port))
+            try:
+                broker = socket.create_connection(("127.0.0.1", self._broker_port))
+            except ConnectionRefusedError:
+                client.close()  # the broker has stopped
+                continue
             with self._lock:
                 self._sockets |= {client, broker}
             dropped_ids: set[int] = set()
@@ -84,16 +90,17 @@ class LossyRelay:
             self._start(self._forward_responses, client, broker, dropped_ids)
 
     def _forward_requests(self, client: socket.socket, broker: socket.socket, dropped_ids: set[int]) -> None:
-        with contextlib.suppress(OSError), broker:
+        with contextlib.suppress(OSError):
             while frame := _read_frame(client):
                 api_key, _, correlation_id = _KEY_AND_CORRELATION.unpack_from(frame, _LENGTH.size)
                 if api_key == self._api_to_drop:
                     self._api_to_drop = None
                     dropped_ids.add(correlation_id)
                 broker.sendall(frame)
+        _shut_down(client, broker)
 
     def _forward_responses(self, client: socket.socket, broker: socket.socket, dropped_ids: set[int]) -> None:
-        with contextlib.suppress(OSError), client:
+        with contextlib.suppress(OSError):
             while frame := _read_frame(broker):
                 (correlation_id,) = _LENGTH.unpack_from(frame, _LENGTH.size)
                 if correlation_id in dropped_ids:
@@ -102,14 +109,18 @@ class LossyRelay:
                     self.dropped.set()
                     return
                 client.sendall(frame)
+        _shut_down(client, broker)
 
     def _close_connections(self) -> None:
-        """Shut the sockets down; the threads that use them close them."""
+        """End all connections. Their sockets are closed when no thread reads from them any more."""
         with self._lock:
-            for each in self._sockets:
-                with contextlib.suppress(OSError):  # its thread has closed it already
-                    each.shutdown(socket.SHUT_RDWR)
-            self._sockets.clear()
+            _shut_down(*self._sockets)
+
+
+def _shut_down(*sockets: socket.socket) -> None:
+    for each in sockets:
+        with contextlib.suppress(OSError):  # the peer has ended the connection already
+            each.shutdown(socket.SHUT_RDWR)
 
 
 def _read_frame(source: socket.socket) -> bytes:
