@@ -15,12 +15,12 @@ pytest_plugins = ["tests.support.async_tests"]
 
 
 def pytest_configure() -> None:
-    # How long an example takes says more of what else the machine does.
+    # The duration of an example depends on the load of the machine.
     settings.register_profile("ruslo", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("ruslo")
     # A shell that runs the tests in the background has SIGINT ignored, and so would the commands they start,
     # some of which are to be interrupted.
-    # Commands must not find the profiles of whoever runs the tests.
+    # Commands must not find the profiles of the user who runs the tests.
     os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="ruslo-tests-config-")
     os.environ.pop("RUSLO_PROFILE", None)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Pipelines that tests run are not among those of the user."""
+    """Keep pipelines of tests apart from those of the user."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.faults.cluster import fault_cluster
 from tests.support.faults.load import fault_load
-from tests.support.faults.schedule import FAULTS, HOST_FAULTS, Ordeal
+from tests.support.faults.schedule import FAULTS, HOST_FAULTS, FaultRun
 
 CHOSEN = os.environ.get("RUSLO_FAULT", "")
 TOTAL = int(os.environ.get("RUSLO_FAULT_RECORDS", "0"))
@@ -36,7 +36,7 @@ def go_through(directory: Path, nodes: int, faults: Sequence[str]) -> None:
         fault_cluster(directory / "nodes", nodes) as cluster,
         fault_load(cluster, directory, pause_s=PAUSE_S) as load,
     ):
-        ordeal = Ordeal(cluster, load, RECORDS, SILENCE_S)
+        ordeal = FaultRun(cluster, load, RECORDS, SILENCE_S)
         skipped = [] if cluster.has_hosts else [name for name in faults if name in HOST_FAULTS]
         rounds = 0
         while not rounds or load.producer.count() < TOTAL:

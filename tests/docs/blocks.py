@@ -1,16 +1,16 @@
-"""The code blocks of a page, and the marks that readers do not see.
+"""The code blocks of a page, and the marks in its source.
 
-A mark is an HTML comment. In the lines before a block it is for that block:
+A mark is an HTML comment. In the lines before a block it applies to that block:
 
 =============================  ==============================================================================
-``<!-- before: COMMAND -->``    run first, in the same place, unseen
-``<!-- checked only: WHY -->``  commands are parsed, so that they and their options exist, but not run
-``<!-- may fail: WHY -->``      run, whatever the exit code
-``<!-- not run: WHY -->``       nothing is done
+``<!-- before: COMMAND -->``    run first, in the same folder
+``<!-- checked only: WHY -->``  commands are parsed, to check that they and their options exist, not run
+``<!-- may fail: WHY -->``      run with any exit code
+``<!-- not run: WHY -->``       not even parsed
 =============================  ==============================================================================
 
 Anywhere in the page: ``<!-- replace: THIS = THAT -->`` for every block of it, ``<!-- brokers: 3 -->`` for a
-cluster instead of a single broker, ``<!-- all blocks checked only: WHY -->`` as that mark for every block.
+cluster instead of a single broker, ``<!-- all blocks checked only: WHY -->`` for every block.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Page:
 
 
 def all_pages() -> list[str]:
-    """Every page that people read: the root's, docs, and the notes in the rooms of the source."""
+    """Every page: those of the root, of docs, and the READMEs of the source."""
     found = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("deploy/**/*.md")]
     found += [*ROOT.glob("src/**/README.md"), *ROOT.glob("examples/**/*.md"), *ROOT.glob("bench/*.md")]
     return sorted(str(page.relative_to(ROOT)) for page in found)
@@ -95,7 +95,7 @@ def parse_page(name: str, text: str) -> Page:
 
 
 def commands_in(text: str) -> list[str]:
-    """The lines of a console block that somebody types, with continued lines joined; the rest is output."""
+    """The commands of a console block, with continued lines joined; the rest is output."""
     commands: list[str] = []
     lines = iter(text.splitlines())
     for line in lines:

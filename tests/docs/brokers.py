@@ -1,4 +1,4 @@
-"""The brokers that a page's blocks talk to: its own, so that pages do not disturb each other."""
+"""The brokers of a page's blocks. Each page has its own, so pages do not affect each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PROGRAMS = {"python", "java", "go", "console"}
 
 @contextlib.contextmanager
 def brokers_for(page: Page) -> Iterator[tuple[str, str]]:
-    """Addresses for clients and for Prometheus; nothing is started where nothing is run."""
+    """Addresses for clients and for Prometheus; no broker is started for a page without blocks to run."""
     if not any(_may_talk(block) for block in page.blocks):
         yield NOWHERE, NOWHERE
     elif page.brokers > 1:

@@ -1,4 +1,4 @@
-"""Runs what a console block shows, in a folder of its own and against a broker of its own."""
+"""Runs the commands of a console block, in a folder and with a broker of its own."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class CommandFailed(AssertionError):
 
 
 class Console:
-    """Plain ``ruslo`` commands run in this process, which is quick; what needs a shell gets one.
+    """Plain ``ruslo`` commands run in this process, which is fast; other commands run in a shell.
 
-    What serves in the foreground is started, waited for and stopped. Pipelines are only checked: what they do
-    is tested with Spark in tests/pipeline, which takes its time.
+    Commands that serve in the foreground are started, awaited and stopped. Pipelines are only checked;
+    tests/pipeline runs them with Spark.
     """
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
@@ -50,7 +50,7 @@ class Console:
             **os.environ,
             "PATH": f"{shims}:{os.environ['PATH']}",
             "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
-            # What a page writes into its reader's home stays here.
+            # Commands that write to the home directory write here.
             "HOME": str(folder),
             "XDG_CONFIG_HOME": str(folder / ".config"),
             **environment,
@@ -95,7 +95,7 @@ class Console:
 
     def _serve(self, command: str) -> None:
         if command.startswith("ruslo dev"):
-            # The page's own broker is at the port that it would take.
+            # The page's own broker uses the default port.
             command = DEFAULT_PORT.sub("", command)
         if not command.startswith("ruslo serve") and "--port" not in command:
             command = FOREGROUND.sub(r"\g<0> --port 0", command)
@@ -125,7 +125,7 @@ class Console:
 
 
 def check(command: str) -> None:
-    """Without running it: that the command and its options exist."""
+    """Check that the command and its options exist, without running it."""
     command = _plain(command)
     if command.startswith("make "):
         check_make(command)
@@ -146,7 +146,7 @@ def check_usage(arguments: Sequence[str]) -> None:
         try:
             context = command.make_context(name, rest, parent=parent)
         except (click.exceptions.Exit, ConfigError):
-            # Help was asked for; or a profile was named that only a reader has.
+            # The command asks for help, or names a profile that does not exist here.
             return
         except click.UsageError as error:
             if _is_about_a_file(error):
@@ -160,7 +160,7 @@ def check_usage(arguments: Sequence[str]) -> None:
 
 
 def _is_about_a_file(error: click.UsageError) -> bool:
-    """A file that only a reader has is no mistake of the page."""
+    """A file that does not exist here is not an error of the page."""
     message = error.format_message().lower()
     return isinstance(error, click.BadParameter) and (
         "does not exist" in message or "no such file" in message

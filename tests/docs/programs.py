@@ -23,7 +23,7 @@ FRANZ_GO = ROOT / "tests/interop/franz_go"
 
 
 def run_python(block: Block, text: str, names: dict[str, Any], folder: Path) -> None:
-    """In this process, one page after another; a page's blocks see what those before them have defined."""
+    """Run in this process; a block sees the definitions of the blocks before it."""
     before = Path.cwd()
     os.chdir(folder)
     try:
@@ -59,14 +59,14 @@ def _run(command: list[str], folder: Path) -> None:
 
 
 def check_file(language: str, text: str) -> None:
-    """What is shown as a file must at least be one."""
+    """A block that shows a file must parse."""
     if language == "yaml":
         for document in yaml.safe_load_all(text):
             assert document is not None
     elif language == "toml":
         assert tomllib.loads(text)
     elif language == "json":
-        # One document, or one on each line.
+        # One document, or one per line.
         try:
             json.loads(text)
         except json.JSONDecodeError:
@@ -79,7 +79,7 @@ def check_file(language: str, text: str) -> None:
 
 
 def check_properties(text: str) -> None:
-    """Of a node, whole or in part: every key exists, has an effect, and takes the value."""
+    """Properties of a node, complete or in part: every key exists, has an effect, and accepts the value."""
     smallest = {"process.roles": "broker", "node.id": "1", "controller.quorum.voters": "9@localhost:9093"}
     smallest |= {"controller.listener.names": "CONTROLLER"}
     shown = parse_properties(text)

@@ -1,4 +1,4 @@
-"""What a page takes for granted: ``python -m tests.docs.scenes SCENE …`` before a block makes it so."""
+"""Prepares the state that a page assumes: ``python -m tests.docs.scenes SCENE …`` before a block."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 
 def group(name: str, topic: str) -> None:
-    """A group that has read part of a topic, and whose members have gone home."""
+    """A group that has read part of a topic and whose members have left."""
     producer = Producer({"bootstrap.servers": _bootstrap()})
     for number in range(10):
         producer.produce(topic, f"record {number}", partition=0)
@@ -22,7 +22,7 @@ def group(name: str, topic: str) -> None:
 
 
 def transaction(transactional_id: str, topic: str) -> None:
-    """One that stays open: its producer ends without a word."""
+    """A transaction that stays open: its producer ends without ending it."""
     producer = Producer(
         {
             "bootstrap.servers": _bootstrap(),

@@ -1,4 +1,4 @@
-"""Every code block of the documentation works as shown: it is run, or carries the reason why it is not."""
+"""Every code block of the documentation works as shown: it is run, or a mark says why not."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Runner:
         ]
         self._console = Console(folder, {"RUSLO_BOOTSTRAP": bootstrap})
         self._python: dict[str, Any] = {"__name__": "__main__"}
-        # What pages about nodes mean by "your property file".
+        # The property file that pages about nodes refer to.
         properties = single_node_properties(folder / "served-data", port=free_port())
         (folder / "server.properties").write_text(format_properties(properties))
 
@@ -59,7 +59,7 @@ class Runner:
                 check_file(language, text)
 
     def close(self) -> None:
-        """Let go of what Python blocks have made, while there is a broker to say goodbye to."""
+        """Drop the objects of Python blocks while the broker still runs."""
         self._python.clear()
 
     def _real(self, text: str) -> str:
@@ -116,7 +116,7 @@ def test_marks_belong_to_the_next_block_only() -> None:
     assert (text.language, text.before, text.may_fail, python.not_run) == ("text", [], None, None)
 
 
-def test_what_does_not_exist_is_noticed_without_being_run() -> None:
+def test_commands_that_do_not_exist_are_found_without_running_them() -> None:
     check("ruslo topic create orders -p 3 | cat > x")
     check("make bench ARGS=--quick")
     for wrong in (

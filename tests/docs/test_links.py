@@ -1,4 +1,4 @@
-"""Links between the pages lead somewhere."""
+"""Links between the pages have a target."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 def anchors(page: Path) -> set[str]:
-    """As web sites make them of headings: lower case, dashes for blanks, no other signs."""
+    """The anchors that web sites make of headings: lower case, dashes for spaces, no punctuation."""
     headings = HEADING.findall(page.read_text())
     return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
 
@@ -44,7 +44,7 @@ def test_every_page_of_the_documentation_is_linked_from_another() -> None:
 
 
 @pytest.mark.parametrize("picture", sorted((ROOT / "docs/images").glob("*.svg")), ids=lambda path: path.stem)
-def test_pictures_can_be_read_in_the_dark_and_aloud(picture: Path) -> None:
+def test_pictures_have_a_dark_mode_and_a_description(picture: Path) -> None:
     text = picture.read_text()
     assert "prefers-color-scheme: dark" in text
     root = ElementTree.fromstring(text)

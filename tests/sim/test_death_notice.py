@@ -1,4 +1,4 @@
-"""How soon clusters on virtual time notice that a process has ended: long before any session does."""
+"""Clusters on virtual time notice that a process has ended long before its session times out."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def active_controller(cluster: SimCluster) -> SimHost | None:
 
 
 def is_fenced(cluster: SimCluster, victim: SimHost) -> bool:
-    """As the other nodes know it."""
+    """Whether the other nodes know the broker as fenced."""
     images = [host.node.metadata.image for host in cluster.hosts.values() if host.node is not None]
     return all(image.cluster.brokers[victim.id].fenced for image in images)
 
 
 @pytest.mark.parametrize("pause_ms", [0, 3_000])
-def test_a_broker_that_dies_between_an_election_and_its_next_heartbeat_is_missed_at_once(
+def test_a_broker_that_ends_between_an_election_and_its_next_heartbeat_is_fenced_at_once(
     pause_ms: int,
 ) -> None:
     clock = SimClock(pause_ms)
-    # Of five nodes, so that a majority of the voters is left.
+    # Five nodes, so a majority of the voters is left.
     cluster = SimCluster(clock, nodes=5, properties=PROPERTIES)
     cluster.start()
     first = active_controller(cluster)

@@ -1,4 +1,4 @@
-"""Many hours of many coordinators; ``RUSLO_CHAOS_SEEDS=5000`` for more of them, ``=17-17`` for one."""
+"""Many hours of group coordinators; ``RUSLO_CHAOS_SEEDS=5000`` for more of them, ``=17-17`` for one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chaos is worth something only if it notices: machines with a fault built in must not get through."""
+"""The simulation must find a bug that is built into the machine."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ SEEDS = range(4)
 Fault = Callable[[pytest.MonkeyPatch], None]
 
 
-def nobody_waits_for_revocation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Partitions are given on before their reader has let go of them."""
+def revocation_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partitions are assigned before their owner has revoked them."""
     monkeypatch.setattr(_Step, "owns_any", lambda self, partitions: False)
 
 
@@ -71,7 +71,7 @@ def a_commit_is_sometimes_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def followers_are_forgotten_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The leader's assignment answers nobody but the leader."""
+    """The leader's SyncGroup completes only its own request."""
     real = classic_sync._assign
 
     def assign(*args: Any) -> GroupOutcome:
@@ -83,8 +83,8 @@ def followers_are_forgotten_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(classic_sync, "_assign", assign)
 
 
-def the_fenced_stay_in_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Members that are gone are gone, but nobody is told to take over what they had."""
+def fenced_members_stay_in_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fenced members are removed, but their partitions are not assigned again."""
     real = fencing.remove
 
     def remove(*args: Any) -> GroupOutcome:
@@ -98,16 +98,16 @@ def the_fenced_stay_in_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("fault", "broken"),
     [
-        (nobody_waits_for_revocation, {ONE_OWNER, OFFSETS_KEPT}),
+        (revocation_is_not_awaited, {ONE_OWNER, OFFSETS_KEPT}),
         (held_partitions_are_given_away, {ONE_OWNER, OFFSETS_KEPT}),
         (old_generations_may_commit, {OFFSETS_KEPT}),
         (generations_are_not_counted, {EPOCHS_RISE, ONE_OWNER}),
         (a_commit_is_sometimes_forgotten, {OFFSETS_KEPT, LOG_IS_STATE}),
         (followers_are_forgotten_in_sync, {ALL_ANSWERED, ALL_OWNED}),
-        (the_fenced_stay_in_the_target, {ALL_OWNED}),
+        (fenced_members_stay_in_the_target, {ALL_OWNED}),
     ],
 )
-def test_a_faulty_machine_does_not_get_through(
+def test_a_bug_in_the_machine_is_found(
     monkeypatch: pytest.MonkeyPatch, fault: Fault, broken: set[str]
 ) -> None:
     fault(monkeypatch)

@@ -1,8 +1,7 @@
-"""Many lives of one node's metadata log, each ended at a random moment; every seed is a different history.
+"""Many runs of one node's metadata log, each crashed at a random moment; every seed is a different history.
 
-Invariants, looked at after every death: what was acknowledged is there; what is there is a prefix of what was
-appended, transactions whole; the epoch rises; the listener is told the same whether it comes from the log or
-from a snapshot.
+Invariants, checked after every crash: acknowledged records survive; the log is a prefix of what was appended,
+with whole transactions; the epoch increases; the listener gets the same from the log and from a snapshot.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ class History:
             "metadata.log.segment.ms": str(self.random.choice([1, 10**9])),
         }
         self.steps: list[list[str]] = []
-        """The topics of each step, in the order they were appended."""
+        """The topics of each step, in the order of their appends."""
         self.acked = 0
-        """How many of the steps are known to be committed."""
+        """The number of steps that are known to be committed."""
         self.epoch = 0
 
     async def live(self) -> None:
@@ -64,7 +63,7 @@ class History:
         while count > self.acked and list(chain(*self.steps[:count])) != found:
             count -= 1
         assert list(chain(*self.steps[:count])) == found
-        # What did not survive never happened; what did is now committed.
+        # Steps that did not survive never happened; those that did are now committed.
         self.steps = self.steps[:count]
         self.acked = count
 

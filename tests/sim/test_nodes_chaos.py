@@ -17,14 +17,14 @@ def _seeds() -> range:
 
 
 def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """In a process of its own: the simulation forks, and takes time and chance over."""
+    """Run in a process of its own, because the simulation forks."""
     command = [sys.executable, "-m", "ruslo.testing.simulation", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("first", _seeds()[::SEEDS_PER_TEST])
-def test_clusters_keep_their_promises(first: int) -> None:
+def test_clusters_keep_the_invariants(first: int) -> None:
     last = min(first + SEEDS_PER_TEST, _seeds().stop) - 1
     ended = simulate("--seeds", f"{first}-{last}")
     assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}\nsee one: --seed N in place of --seeds"

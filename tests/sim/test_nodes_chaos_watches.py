@@ -1,4 +1,4 @@
-"""The simulation is worth something only if it notices: nodes with a classic fault must not get through."""
+"""The simulation must find classic bugs that are built into the nodes."""
 
 from __future__ import annotations
 

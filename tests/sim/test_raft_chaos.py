@@ -17,7 +17,7 @@ def _seeds() -> range:
 
 
 @pytest.mark.parametrize("first", _seeds()[::SEEDS_PER_TEST])
-def test_quorums_keep_their_promises(first: int) -> None:
+def test_quorums_keep_the_invariants(first: int) -> None:
     for seed in range(first, min(first + SEEDS_PER_TEST, _seeds().stop)):
         RaftChaos(seed).run()
 

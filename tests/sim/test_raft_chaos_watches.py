@@ -1,4 +1,4 @@
-"""The chaos is worth something only if it notices: machines with a classic fault must not get through."""
+"""The simulation must find classic bugs that are built into the raft machine."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def votes_are_not_synced(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def old_epochs_are_committed_by_counting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without Raft §5.4.2: a majority is enough, whoever wrote the record."""
+    """Ignores Raft §5.4.2: a majority is enough, whichever leader wrote the record."""
 
     def advance(node: QuorumNode) -> None:
         if isinstance(node.role, Leader):
@@ -54,8 +54,8 @@ def old_epochs_are_committed_by_counting(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(leading, "advance_high_watermark", advance)
 
 
-def followers_cut_back_to_their_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Kafka once did, before KIP-101: what was acknowledged is cut if its commit has not been heard of."""
+def followers_truncate_to_their_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Kafka before KIP-101: truncates acknowledged records that it does not know to be committed."""
     real = QuorumNode.become_follower
 
     def become_follower(self: QuorumNode, epoch: int, leader_id: int, endpoint: Endpoint | None) -> None:
@@ -67,7 +67,7 @@ def followers_cut_back_to_their_high_watermark(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(QuorumNode, "become_follower", become_follower)
 
 
-def followers_cut_below_the_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
+def followers_truncate_below_the_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
     def truncation_for(self: LogView, leaders: EpochEnd) -> int:
         return max(self.start_offset, leaders.end_offset - 2)
 
@@ -75,7 +75,7 @@ def followers_cut_below_the_high_watermark(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(following, "_check_truncation", lambda node, cut_at: None)
 
 
-def anybody_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+def every_candidate_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
     real = elections.on_vote_request
 
     def on_vote_request(node: QuorumNode, token: object, request: RaftVoteRequest) -> None:
@@ -129,9 +129,9 @@ VOTER_CHANGES = {"add_voter": 3, "remove_voter": 6, "hunt_leaders": 1, "cut_off"
     [
         (votes_are_not_synced, ELECTIONS, {VOTE_ONCE, ONE_LEADER}),
         (old_epochs_are_committed_by_counting, HUNTS, {COMMITTED_KEPT, LOGS_AGREE}),
-        (followers_cut_back_to_their_high_watermark, ALL_KINDS, {COMMITTED_KEPT, LOGS_AGREE}),
-        (followers_cut_below_the_high_watermark, HUNTS, {COMMITTED_KEPT, LOGS_AGREE}),
-        (anybody_is_up_to_date, ALL_KINDS, {COMMITTED_KEPT, LOGS_AGREE}),
+        (followers_truncate_to_their_high_watermark, ALL_KINDS, {COMMITTED_KEPT, LOGS_AGREE}),
+        (followers_truncate_below_the_high_watermark, HUNTS, {COMMITTED_KEPT, LOGS_AGREE}),
+        (every_candidate_is_up_to_date, ALL_KINDS, {COMMITTED_KEPT, LOGS_AGREE}),
         (a_minority_commits, ALL_KINDS, {COMMITTED_KEPT, LOGS_AGREE}),
         (followers_acknowledge_before_they_sync, CRASHES, {COMMITTED_KEPT, LOGS_AGREE}),
         (

@@ -1,4 +1,4 @@
-"""Many worlds of trouble for transactions; ``RUSLO_CHAOS_SEEDS=5000`` for more, ``=17-17`` for one."""
+"""Many simulations of transactions under faults; ``RUSLO_CHAOS_SEEDS=5000`` for more, ``=17-17`` for one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.txns.txn_chaos import TxnChaos
 
 
 @pytest.mark.parametrize("seed", chaos_seeds(179))
-def test_no_anomaly_in_a_world_of_trouble(seed: int) -> None:
+def test_no_anomaly_under_faults(seed: int) -> None:
     TxnChaos(seed).check()
 
 
@@ -20,8 +20,8 @@ def test_a_seed_gives_the_same_history_every_time() -> None:
     assert runs[0].history.events == runs[1].history.events
 
 
-def test_the_worlds_are_busy() -> None:
-    """Nothing would be proven by clients that get nothing done."""
+def test_the_clients_make_progress() -> None:
+    """Clients without progress would prove nothing."""
     done = [TxnChaos(seed).run() for seed in range(10)]
     transactions = sum((verdict.transactions for verdict in done), done[0].transactions.copy())
     assert min(transactions["committed"], transactions["aborted"]) > 30

@@ -1,7 +1,6 @@
-"""A checker is worth something only if it notices: code with a fault built in must not get through.
+"""The checker must find bugs that are built into the code.
 
-Each fault is one that was made somewhere once, or could be. The same seeds pass without it, in
-``test_transactions_chaos``.
+Each bug existed in some system, or could. The same seeds pass without it, in ``test_transactions_chaos``.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from tests.support.txns.txn_chaos import TxnChaos
 
 V2_WORLDS = range(0, 180, 2)
 MIXED_WORLDS = range(1, 180, 2)
-"""Version 1 has fewer defences, so what is left of them counts more."""
+"""Version 1 has fewer safeguards, so each of them matters more."""
 
 TORN = {Anomaly.LOST_WRITE, Anomaly.TORN_TRANSACTION}
 SEEN_TOO_MUCH = {Anomaly.ABORTED_READ, Anomaly.DIRTY_READ}
@@ -37,7 +36,7 @@ Fault = Callable[[pytest.MonkeyPatch], None]
 
 
 def batches_are_not_verified(patch: pytest.MonkeyPatch) -> None:
-    """KAFKA-14402: a batch that comes after the marker begins a transaction that nobody will end."""
+    """KAFKA-14402: a batch after the marker starts a transaction that no coordinator will end."""
     real = TransactionalAppends.guard
 
     def guard(self: TransactionalAppends, partition: Any, header: Any, version: int, now_ms: int) -> Any:
@@ -47,7 +46,7 @@ def batches_are_not_verified(patch: pytest.MonkeyPatch) -> None:
 
 
 def an_end_does_not_bump_the_epoch(patch: pytest.MonkeyPatch) -> None:
-    """KAFKA-17754: a late EndTxn ends the next transaction, one way or the other."""
+    """KAFKA-17754: a late EndTxn ends the next transaction."""
     real = end_txn._prepare
 
     def prepare(state: Any, transaction: Any, *args: Any) -> TxnOutcome:
@@ -84,7 +83,7 @@ def readers_do_not_wait_for_open_transactions(patch: pytest.MonkeyPatch) -> None
 
 
 def markers_are_lost_with_their_coordinator(patch: pytest.MonkeyPatch) -> None:
-    """What was decided and not complete is taken for complete when it is loaded."""
+    """A decided transaction counts as complete when it is loaded."""
     real = TxnShard._load
 
     def load(self: TxnShard, event: Loaded) -> TxnOutcome:
@@ -97,11 +96,11 @@ def markers_are_lost_with_their_coordinator(patch: pytest.MonkeyPatch) -> None:
 
 
 def producers_are_forgotten_in_recovery(patch: pytest.MonkeyPatch) -> None:
-    """Redpanda, as Jepsen found it in 2022: a restart takes away what protects from duplicates."""
+    """As Jepsen found in Redpanda in 2022: a restart loses the state that detects duplicates."""
     patch.setattr(segment_recovery, "replay_batch", lambda producers, header, batch: None)
 
 
-def aborted_transactions_are_not_named(patch: pytest.MonkeyPatch) -> None:
+def aborted_transactions_are_not_listed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Log, "aborted_transactions", lambda self, offset, upper: [])
 
 
@@ -140,7 +139,7 @@ def aborted_offsets_are_published(patch: pytest.MonkeyPatch) -> None:
         (readers_do_not_wait_for_open_transactions, V2_WORLDS, {Anomaly.DIRTY_READ}),
         (markers_are_lost_with_their_coordinator, V2_WORLDS, {Anomaly.HANGING_TRANSACTION, *TORN, *OFFSETS}),
         (producers_are_forgotten_in_recovery, V2_WORLDS, {*SEEN_TOO_MUCH, Anomaly.DUPLICATE}),
-        (aborted_transactions_are_not_named, V2_WORLDS, {Anomaly.ABORTED_READ}),
+        (aborted_transactions_are_not_listed, V2_WORLDS, {Anomaly.ABORTED_READ}),
         (sequences_are_not_checked, V2_WORLDS, {Anomaly.DUPLICATE}),
         (offsets_do_not_wait_for_their_marker, V2_WORLDS, OFFSETS),
         (aborted_offsets_are_published, V2_WORLDS, OFFSETS),
@@ -156,7 +155,7 @@ def test_a_fault_is_found_and_named(
     assert all(finding.proof for finding in found.findings)
 
 
-def test_a_finding_says_how_to_see_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finding_says_how_to_replay_it(monkeypatch: pytest.MonkeyPatch) -> None:
     readers_do_not_wait_for_open_transactions(monkeypatch)
     with pytest.raises(AssertionError, match="dirty-read: ") as raised:
         TxnChaos(0).check()

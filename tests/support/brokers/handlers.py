@@ -1,4 +1,4 @@
-"""Calls a handler as dispatch does: the request and the answer pass through their codecs."""
+"""Calls a handler as dispatch does: request and response pass through their codecs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def exchange(
     version: int | None = None,
     listener: str = "PLAINTEXT",
 ) -> ResponseT:
-    """``version`` None: the newest. What an older version cannot say is lost on the way, as on the wire."""
+    """``version`` None: the newest. Fields that an older version lacks are lost, as on the wire."""
     if version is None:
         version = request.MAX_VERSION
     received = type(request).from_bytes(request.to_bytes(version), version)

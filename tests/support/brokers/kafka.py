@@ -21,7 +21,7 @@ SUPPORT_DIR = Path(__file__).resolve().parents[1]
 POM = SUPPORT_DIR / "apache-kafka.pom.xml"
 LOG4J_CONFIG = SUPPORT_DIR / "log4j2.properties"
 
-# What Apache Kafka's own start script gives the broker; the benchmark compares against this, tests use less.
+# The options of Apache Kafka's own start script, for benchmarks; tests use less memory.
 BENCH_JAVA_OPTIONS = ("-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
 TEST_JAVA_OPTIONS = ("-Xmx384m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 TOOL_JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
@@ -34,12 +34,12 @@ def kafka_home() -> Path:
 
 
 def _jars() -> Path:
-    """Named after the pom: a working copy that asks for other jars has a folder of its own."""
+    """Named after the pom: a working copy with other jars has another folder."""
     return kafka_home() / f"libs-{hashlib.sha256(POM.read_bytes()).hexdigest()[:8]}"
 
 
 def java_available() -> bool:
-    """Whether a Java runtime and Maven (or jars that are already cached) are at hand."""
+    """Whether a Java runtime and Maven, or cached jars, are available."""
     return shutil.which("java") is not None and (_jars().is_dir() or shutil.which("mvn") is not None)
 
 
@@ -50,7 +50,7 @@ def kafka_classpath() -> str:
     if not libs.is_dir():
         home.mkdir(parents=True, exist_ok=True)
         with (home / "download.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test processes must not download at once
+            fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test processes must not download at the same time
             if not libs.is_dir():
                 _download_jars(home, libs)
     return f"{libs}/*"
@@ -74,7 +74,7 @@ def _download_jars(home: Path, libs: Path) -> None:
     result = subprocess.run(command, capture_output=True, text=True, timeout=900)
     if result.returncode != 0:
         raise RuntimeError(
-            f"Maven could not bring Apache Kafka {KAFKA_VERSION}: check that Maven Central can be reached.\n"
+            f"Maven could not download Apache Kafka {KAFKA_VERSION}. Check the connection to Maven Central.\n"
             f"{result.stdout[-2000:]}{result.stderr[-2000:]}"
         )
     partial.rename(libs)
@@ -108,7 +108,7 @@ def run_tool(
     stdin: str | None = None,
     classes: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command-line class to its end; the caller looks at returncode, stdout and stderr."""
+    """Run a command-line class to its end; the caller checks returncode, stdout and stderr."""
     command = java_command(main_class, *arguments, classes=classes)
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, input=stdin)
 
@@ -138,7 +138,7 @@ def compile_java(source_files: Iterable[Path]) -> Path:
 
 
 class ApacheKafka(Node):
-    """A node of Apache Kafka; see Node for where it keeps its things."""
+    """A node of Apache Kafka; see Node for its files."""
 
     name = "Apache Kafka"
 
@@ -168,7 +168,7 @@ class ApacheKafka(Node):
         self.java_options = tuple(java_options)
 
     def format(self) -> None:
-        """As `kafka-storage.sh format` does."""
+        """Format the directories as `kafka-storage.sh format` does."""
         arguments = ["format", "-t", self.cluster_id, "-c", str(self.properties_file)]
         if self.quorum == "standalone":
             arguments.append("--standalone")

@@ -1,4 +1,4 @@
-"""Three Apache Kafka nodes with both roles: a real cluster to hold our tools and our controller against."""
+"""Three Apache Kafka nodes with both roles: a real cluster to compare our tools and controller with."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMALL_JAVA_OPTIONS = (
     "-Xshare:auto",
 )
 SMALL_PROPERTIES = {
-    # Tests say themselves when leadership moves.
+    # Tests decide when leadership moves.
     "auto.leader.rebalance.enable": "false",
     "broker.heartbeat.interval.ms": "500",
     # By default half of the small heap would go to this buffer.
@@ -69,7 +69,7 @@ class ApacheKafkaCluster:
         return ",".join(node.bootstrap for node in self.nodes.values() if node.process is not None)
 
     def start(self, timeout_s: float = 90) -> Self:
-        """Formatting is ours, which saves three Java processes and shows that Kafka takes it."""
+        """Ruslo formats the directories: that saves Java processes, and Kafka must accept them."""
         for node in self.nodes.values():
             format_storage(
                 BrokerConfig.from_properties(node.server_properties()),
@@ -89,7 +89,7 @@ class ApacheKafkaCluster:
         return self
 
     def wait_for_brokers(self, count: int, *, asked: int = 1, timeout_s: float = 60) -> None:
-        """Until a node names so many brokers as alive."""
+        """Wait until a node lists this many brokers."""
         port = self.nodes[asked].port
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
@@ -109,7 +109,7 @@ class ApacheKafkaCluster:
         return log_tails(self.nodes.values(), lines)
 
     def stop(self) -> None:
-        # What the nodes leave behind is thrown away: they need not say goodbye to each other.
+        # The data is deleted, so the nodes need no controlled shutdown.
         for node in self.nodes.values():
             node.kill()
 

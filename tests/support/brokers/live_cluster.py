@@ -85,7 +85,7 @@ class LiveCluster:
 
     @property
     def leader_id(self) -> int:
-        """-1 unless all running nodes agree."""
+        """The leader that all running nodes know; -1 unless they agree."""
         told = {node.raft.leader_id for node in self.nodes.values()}
         return told.pop() if len(told) == 1 else -1
 
@@ -103,7 +103,7 @@ async def live_cluster(
     try:
         yield cluster
     finally:
-        # Brokers first: they hand over to a controller.
+        # Brokers stop first: their controlled shutdown needs a controller.
         controllers_last = sorted(
             cluster.nodes, key=lambda node_id: cluster.nodes[node_id].config.is_controller
         )

@@ -51,7 +51,7 @@ BROKER_RESOURCE = 4
 
 
 def run(story: Coroutine[Any, Any, None], timeout_s: float = 30) -> None:
-    """Tell a story on the loop that the broker runs on in production."""
+    """Run a coroutine on the event loop that the broker uses in production."""
 
     async def bounded() -> None:
         async with asyncio.timeout(timeout_s):
@@ -61,19 +61,19 @@ def run(story: Coroutine[Any, Any, None], timeout_s: float = 30) -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Return once it holds; the story's own time limit ends a wait in vain."""
+    """Return once the condition holds; the time limit of the test ends a wait in vain."""
     while not condition():  # noqa: ASYNC110 (what is waited for has no event)
         await asyncio.sleep(0.001)
 
 
 def batch_of(*values: bytes, timestamp: int = NOW, key: bytes | None = None, **settings: int) -> bytearray:
-    """A batch as a producer sends it; timestamps rise by one from record to record."""
+    """A batch as a producer sends it; timestamps increase by one per record."""
     records = [Record(at, timestamp + at, key, value) for at, value in enumerate(values)]
     return build_batch(records, **settings)
 
 
 def records_in(data: bytes | bytearray | memoryview | None) -> list[Record]:
-    """All records of the whole batches in a fetch answer; a batch cut at the end is left out."""
+    """All records of the complete batches in a fetch response; an incomplete last batch is ignored."""
     view = memoryview(data or b"")
     return [
         record
@@ -97,7 +97,7 @@ class LiveNode:
         return self.node.broker.partitions.by_name[topic][index]
 
     async def create(self, name: str = "t", partitions: int = 1, **settings: str) -> Uuid:
-        """Settings are written with underscores: ``max_message_bytes="100"``."""
+        """Configs are written with underscores: ``max_message_bytes="100"``."""
         configs = [CreatableTopicConfig(name=k.replace("_", "."), value=v) for k, v in settings.items()]
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=configs)
         async with connected(self.bootstrap) as client:
@@ -136,7 +136,7 @@ class LiveNode:
         timeout_ms: int = 5000,
         transactional_id: str | None = None,
     ) -> ProduceRequest:
-        """Carries names and ids of the topics, so that it can be sent in any version."""
+        """A request with names and ids of the topics, for any version."""
         return ProduceRequest(
             acks=acks,
             timeout_ms=timeout_ms,
@@ -210,7 +210,7 @@ class LiveNode:
 async def live_node(
     data_dir: Path | Sequence[Path], properties: Mapping[str, str] | None = None
 ) -> AsyncIterator[LiveNode]:
-    """Starts on what the directory already holds; stops cleanly."""
+    """Start a node on the data in the directory; stop it cleanly."""
     directories = [data_dir] if isinstance(data_dir, Path) else list(data_dir)
     for directory in directories:
         directory.mkdir(parents=True, exist_ok=True)
@@ -238,7 +238,7 @@ class HeldFile(LocalFile):
 
 
 class HeldDisk(LocalDisk):
-    """A disk whose syncs of record files wait for the test, or fail when it says so.
+    """A disk whose syncs of record files block, or fail, as the test says.
 
     ``free`` lets them through; ``failure`` makes them fail. ``syncs`` lists the files that were synced.
     """
@@ -271,7 +271,7 @@ class HeldDisk(LocalDisk):
 
 @pytest.fixture
 def held_disks(monkeypatch: pytest.MonkeyPatch) -> dict[str, HeldDisk]:
-    """Nodes started by this test use disks whose syncs can be held; by directory."""
+    """Use disks whose syncs can be blocked, by directory, for the nodes of this test."""
     disks: dict[str, HeldDisk] = {}
 
     def make(directory: str) -> HeldDisk:

@@ -1,4 +1,4 @@
-"""What a node's metrics listener says, read by Prometheus' own parser."""
+"""The metrics of a node, read by Prometheus' own parser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Labels = frozenset[tuple[str, str]]
 
 
 class Scrape:
-    """One answer of ``/metrics``."""
+    """One response of ``/metrics``."""
 
     def __init__(self, text: str) -> None:
         self.families = {family.name: family for family in text_string_to_metric_families(text)}
@@ -41,7 +41,7 @@ async def ask(address: str, path: str, method: str = "GET") -> tuple[int, str]:
 
 
 async def ask_raw(address: str, request: bytes) -> tuple[int, str, str]:
-    """Status, head and body; status 0 if the connection ended without an answer."""
+    """Status, head and body; status 0 if the connection ended without a response."""
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
     try:

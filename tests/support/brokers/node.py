@@ -30,11 +30,11 @@ class Place(Protocol):
     def address(self) -> str: ...
     @property
     def prefix(self) -> list[str]:
-        """In front of a command that is to run there."""
+        """The prefix of a command that runs there."""
         ...
 
     def path(self, path: Path) -> Path:
-        """Where the test finds what is at this path there."""
+        """The path under which the test finds this path of the node."""
         ...
 
 
@@ -57,7 +57,7 @@ HERE = _Here()
 class Node(ABC):
     """A broker process on free ports, of the loopback address unless another place is named.
 
-    A directory without `meta.properties` is formatted first; one that has it, by whichever system, is used as
+    A directory without `meta.properties` is formatted first; one that either system has formatted is used as
     it is. `quorum` chooses between a voter set kept in the metadata log ("standalone") and one named in the
     properties ("static"). The process's output is `broker.log` in the directory.
     """
@@ -100,7 +100,7 @@ class Node(ABC):
 
     @property
     def bootstrap(self) -> str:
-        """The address clients are given as `bootstrap.servers`."""
+        """The address for `bootstrap.servers`."""
         return f"{self.place.address}:{self.port}"
 
     @property
@@ -110,7 +110,7 @@ class Node(ABC):
         return self.process.pid
 
     def server_properties(self) -> dict[str, str]:
-        """The node's properties; what the caller gave wins over the defaults."""
+        """The node's properties; those of the caller override the defaults."""
         address = self.place.address
         controller = f"{address}:{self.controller_port}"
         properties = {
@@ -152,12 +152,12 @@ class Node(ABC):
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
     def start(self, timeout_s: float = 60) -> Self:
-        """Start the process and return once the broker names itself in a Metadata answer."""
+        """Start the process and return once the broker lists itself in a Metadata response."""
         self.launch()
         return self.wait_until_ready(timeout_s)
 
     def wait_until_ready(self, timeout_s: float = 60) -> Self:
-        """Return once the broker names itself in a Metadata answer."""
+        """Return once the broker lists itself in a Metadata response."""
         try:
             wait_for_metadata(self.place.address, self.port, self.process, timeout_s)
         except (RuntimeError, TimeoutError) as error:
@@ -166,7 +166,7 @@ class Node(ABC):
         return self
 
     def stop(self, timeout_s: float = 60) -> None:
-        """A clean stop (SIGTERM), so that the clean shutdown marker is written."""
+        """Stop the node with SIGTERM, so that it writes the clean-shutdown file."""
         self._end(signal.SIGTERM, timeout_s)
 
     def kill(self) -> None:

@@ -29,7 +29,7 @@ FAST = {
 def properties_for_roles(
     roles: str, port: int, controller_port: int, address: str = HERE.address
 ) -> dict[str, str]:
-    """Of a node of Ruslo or of Apache Kafka that has not both roles, or has."""
+    """Properties of a node of Ruslo or of Apache Kafka with one role or both."""
     listeners = {
         "broker": f"PLAINTEXT://{address}:{port}",
         "controller": f"CONTROLLER://{address}:{controller_port}",
@@ -92,7 +92,7 @@ class QuorumNode(RusloNode):
 
 
 class QuorumCluster:
-    """``dynamic``: the voters stand in the log (kraft.version 1), else in ``controller.quorum.voters``."""
+    """``dynamic``: the voters are in the log (kraft.version 1), otherwise in ``controller.quorum.voters``."""
 
     node_type: ClassVar[type[QuorumNode]] = QuorumNode
 
@@ -106,7 +106,7 @@ class QuorumCluster:
         data_dirs: int = 1,
         places: Sequence[Place] = (),
     ) -> None:
-        """``places``: of the nodes, in their order; without them all are here."""
+        """``places``: the hosts of the nodes, in order; by default this host."""
         self.directory = directory
         self._data_dirs = data_dirs
         self.dynamic = dynamic
@@ -161,7 +161,7 @@ class QuorumCluster:
         return self._places.get(node_id, HERE).address
 
     def add(self, roles: str, properties: Mapping[str, str] | None = None) -> QuorumNode:
-        """One more node, not started yet; a controller among them votes only when it is told to."""
+        """Add a node without starting it; a controller becomes a voter only by a request."""
         node_id = max(self.nodes) + 1
         self._add(node_id, roles, free_port(), free_port(), ["--no-initial-controllers"], properties)
         return self.nodes[node_id]
@@ -188,7 +188,7 @@ class QuorumCluster:
         return self
 
     def quorum(self) -> Quorum:
-        """As any running broker tells it."""
+        """The quorum as a running broker describes it."""
 
         async def ask() -> Quorum:
             async with Admin(self.bootstrap, api_timeout_ms=2_000) as admin:

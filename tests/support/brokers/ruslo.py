@@ -13,7 +13,7 @@ RUSLO = Path(sys.executable).parent / "ruslo"
 
 
 class RusloNode(Node):
-    """A node of Ruslo; see Node for where it keeps its things."""
+    """A node of Ruslo; see Node for its files."""
 
     name = "Ruslo"
 

@@ -1,4 +1,4 @@
-"""A node that leads partitions which a second broker, played by the test, replicates."""
+"""A node that leads partitions, and a second broker, simulated by the test, that replicates them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class SecondBroker:
         assert response.is_fenced is want_fence
 
     async def create_topic(self, name: str, configs: Sequence[CreatableTopicConfig] = ()) -> Uuid:
-        """Of one partition on both, led by the node."""
+        """Create a topic of one partition with replicas on both brokers, led by the node."""
         topic = CreatableTopic(
             name=name,
             num_partitions=-1,
@@ -98,7 +98,7 @@ class SecondBroker:
     def request(
         self, topic_id: Uuid, *offsets: int, epoch: int | None = None, log_start: int = 0
     ) -> FetchRequest:
-        """For partition 0 at each of these offsets: one, or none in a session that knows it."""
+        """A fetch of partition 0 at this offset; without an offset, of a session that has the partition."""
         listed = [
             FetchPartition(
                 partition=0,
@@ -122,7 +122,7 @@ class SecondBroker:
 async def two_brokers(
     path: Path, lag_ms: str = "30000", **settings: str
 ) -> AsyncIterator[tuple[LiveNode, SecondBroker, Uuid]]:
-    """With a topic "t" of one partition on both, led by the node."""
+    """Yields both brokers, with a topic "t" of one partition on both, led by the node."""
     async with (
         live_node(path, {"replica.lag.time.max.ms": lag_ms, "replica.fetch.wait.max.ms": "100"}) as node,
         connected(node.bootstrap) as client,
@@ -131,5 +131,5 @@ async def two_brokers(
         await second.register()
         configs = [CreatableTopicConfig(name=k.replace("_", "."), value=v) for k, v in settings.items()]
         yield node, second, await second.create_topic("t", configs)
-        # A node that stops waits until the others have heard of it, and this one never does.
+        # A controlled shutdown waits until the other brokers know of it, and this one never does.
         await second.heartbeat(want_fence=True)

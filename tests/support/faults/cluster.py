@@ -1,4 +1,4 @@
-"""A cluster of real processes, and what can be done to its nodes, their network and their disks."""
+"""A cluster of real processes, and faults of its nodes, their network and their disks."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ PROPERTIES = {
     "offsets.topic.replication.factor": str(COPIES),
     "transaction.state.log.replication.factor": str(COPIES),
     "transaction.state.log.min.isr": "2",
-    # Hosts that are silent are given up sooner than by default, so that a fault need not last so long.
+    # Silent hosts are fenced sooner than by default, so faults can be shorter.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
-    # Who leads is part of the schedule.
+    # The schedule decides which broker leads.
     "auto.leader.rebalance.enable": "false",
 }
 
 
 class FaultCluster:
-    """``hosts``: where nodes have a network and a disk of their own; without them there are none to fail."""
+    """``hosts``: network namespaces with disks; without them, networks and disks cannot fail."""
 
     def __init__(self, directory: Path, nodes: int, namespaces: Namespaces | None) -> None:
         self._namespaces = namespaces
@@ -53,7 +53,7 @@ class FaultCluster:
 
     @property
     def bootstrap(self) -> str:
-        """All nodes, whether they run or not: clients know the whole cluster."""
+        """All nodes, running or not: clients know the whole cluster."""
         return ",".join(node.bootstrap for node in self.processes.nodes.values())
 
     def node(self, node_id: int) -> QuorumNode:
@@ -63,7 +63,7 @@ class FaultCluster:
         return self.processes.leader()
 
     def leader(self, topic: str) -> int:
-        """The one that leads most partitions of a topic."""
+        """The broker that leads most partitions of a topic."""
         return busiest_leader(self.processes.bootstrap, topic)
 
     def wait_until_in_sync(self, *topics: str) -> None:
@@ -94,8 +94,8 @@ class FaultCluster:
     # -- networks and disks ----------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def parted(self, node_ids: Iterable[int], *, one_way: bool = False) -> Iterator[None]:
-        """These and the others do not hear each other; ``one_way``: the others do not hear these."""
+    def partitioned(self, node_ids: Iterable[int], *, one_way: bool = False) -> Iterator[None]:
+        """Partition these nodes from the others; ``one_way``: only what they send is lost."""
         assert self._namespaces is not None
         apart = [self._hosts[each] for each in node_ids]
         others = [host for host in self._hosts.values() if host not in apart]
@@ -117,7 +117,7 @@ class FaultCluster:
             host.free_disk(directory)
 
     def has_ended(self, node_id: int) -> bool:
-        """By itself; then it can be started again."""
+        """Whether the process has ended by itself; then it can be started again."""
         node = self.node(node_id)
         if node.process is None or node.process.poll() is None:
             return False
@@ -131,7 +131,7 @@ class FaultCluster:
 
 @contextlib.contextmanager
 def fault_cluster(directory: Path, nodes: int) -> Iterator[FaultCluster]:
-    """Running; on hosts of their own if this machine lets us make them, else all on the loopback address."""
+    """A running cluster; in network namespaces if this machine allows them, otherwise on loopback."""
     with contextlib.ExitStack() as undo:
         namespaces: Namespaces | None = None
         with contextlib.suppress(NotPermitted):

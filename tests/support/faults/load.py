@@ -1,8 +1,9 @@
-"""Clients of every kind at once, and the judgement on what they were promised and what they saw.
+"""Clients of every kind at once, and the check of what they were promised.
 
-An idempotent producer writes numbered records; two groups read them, one that commits to the broker after it
-has applied what it read (at least once), one that keeps its positions with its output (exactly once);
-transactional writers and readers leave a history behind (``ruslo.testing.histories``).
+- An idempotent producer writes numbered records.
+- One group applies them and then commits to the broker (at least once).
+- One group stores its positions with its output (exactly once).
+- Transactional producers and consumers record a history (``ruslo.testing.histories``).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ PATIENCE_S = 120.0
 ROUND_S = 0.3
 IMPATIENT = {
     **IDEMPOTENT,
-    # A host that is silent is not waited for as long as by default, so that faults can be short.
+    # Clients give up silent hosts sooner than by default, so faults can be short.
     "request.timeout.ms": 3_000,
     "socket.timeout.ms": 4_000,
     "reconnect.backoff.max.ms": 1_000,
@@ -60,23 +61,23 @@ class FaultLoad:
         return [STEADY, HISTORY]
 
     def wait_for_more(self, records: int) -> None:
-        """Until so many more are acknowledged, and one in every partition."""
+        """Wait until this many more records are acknowledged, and one in every partition."""
         self.producer.wait_for_every_partition(PATIENCE_S)
         self.producer.wait_for_more(records, timeout_s=PATIENCE_S + records / 500)
 
     def leave_alone(self) -> None:
-        """Nobody is started any more."""
+        """Start no more clients."""
         self._writer_supervisor.stop()
 
     def wait_for_groups(self) -> None:
-        """Until each has applied something."""
+        """Wait until each group has applied a record."""
         deadline = time.monotonic() + PATIENCE_S
         while not all(_applied(group) for group in self.groups):
             assert time.monotonic() < deadline, "a group gets nothing to read"
             time.sleep(0.1)
 
     def judge(self) -> str:
-        """Everything stops; raises AssertionError if a promise was broken."""
+        """Stop everything; raises AssertionError if a guarantee was broken."""
         self.leave_alone()
         self.producer.stop()
         self.producer.check(self._cluster.bootstrap)
@@ -91,7 +92,7 @@ class FaultLoad:
 
 
 class WriterSupervisor:
-    """Whoever of the writers has ended is followed by another: a fault may end a producer for good."""
+    """Replaces transactional writers that have ended: a fault may end a producer for good."""
 
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
@@ -109,7 +110,7 @@ class WriterSupervisor:
 
 
 def _check_group(group: ChaosGroup, acked: dict[int, int]) -> str:
-    """Every record was applied; by those who keep positions with the output, once."""
+    """Every record was applied; by groups that store positions with the output, once."""
     wanted = {(partition, offset) for partition, count in acked.items() for offset in range(count)}
     deadline = time.monotonic() + PATIENCE_S
     while True:
@@ -136,7 +137,7 @@ def _start_member(group: ChaosGroup, bootstrap: str, place: int) -> subprocess.P
 
 @contextlib.contextmanager
 def fault_load(cluster: FaultCluster, directory: Path, *, pause_s: float) -> Iterator[FaultLoad]:
-    """All clients run, and each has got something done."""
+    """Yields running clients that have each made progress."""
     bootstrap = cluster.bootstrap
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topic = NewTopic(STEADY, PARTITIONS, COPIES)

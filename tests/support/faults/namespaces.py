@@ -1,9 +1,9 @@
-"""Hosts of their own for nodes: a network namespace each, with a router between them, and a small disk each.
+"""Hosts for nodes: a network namespace each, with a router between them, and a small disk each.
 
-The thread that enters becomes the router, and whatever it starts stands there, too: clients reach every host.
-A cut is a rule of the router that drops what one host sends to another, so that both hear nothing, or one
-does: no reset, no refusal. Hosts live as long as a process that waits for its input to end, so that nothing
-is left behind whatever happens to the test.
+- The thread that enters becomes the router. Its child processes run there too, so clients reach every host.
+- A cut is a rule of the router that drops the packets from one host to another, in one direction or both,
+  without a reset or a refusal.
+- A host lives as long as a process that waits for the end of its input, so nothing is left behind.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BALLAST_BLOCK = 1 << 20
 
 
 class NotPermitted(Exception):
-    """This machine, or this user, cannot make namespaces."""
+    """This machine, or this user, cannot create namespaces."""
 
 
 class Host:
@@ -48,11 +48,11 @@ class Host:
 
     @property
     def prefix(self) -> list[str]:
-        """In front of a command: it runs on this host."""
+        """The prefix of a command that runs on this host."""
         return ["nsenter", "-t", str(self._holder.pid), "--net", "--mount", "--"]
 
     def path(self, path: Path) -> Path:
-        """Where the test finds what is at this path on the host."""
+        """The path under which the test finds this path of the host."""
         return Path(f"/proc/{self._holder.pid}/root") / path.relative_to("/")
 
     def mount_disk(self, at: Path, size_mb: int) -> None:
@@ -60,7 +60,7 @@ class Host:
         _run(*self.prefix, "mount", "-t", "tmpfs", "-o", f"size={size_mb}m", "disk", str(at))
 
     def fill_disk(self, at: Path) -> None:
-        """Not a byte more fits."""
+        """Fill the disk to the last byte."""
         with self.path(at / "ballast").open("wb", buffering=0) as ballast:
             for block in (BALLAST_BLOCK, 4096, 1):
                 try:
@@ -94,7 +94,7 @@ class Host:
 
 
 class Namespaces:
-    """``with Namespaces(3) as hosts``: the calling thread stands at the router until it leaves."""
+    """``with Namespaces(3) as hosts``: the calling thread is in the router's namespace until it leaves."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -132,7 +132,7 @@ class Namespaces:
         self._undo.close()
 
     def cut(self, senders: Iterable[Host], receivers: Iterable[Host]) -> None:
-        """What the ones send does not reach the others any more."""
+        """Drop the packets from some hosts to others."""
         for sender, receiver in product(list(senders), list(receivers)):
             cut = (sender.address, receiver.address)
             _run("ip", "rule", "add", "from", cut[0], "to", cut[1], "blackhole")
@@ -149,7 +149,7 @@ def _run(*command: str) -> None:
 
 
 def _system_call(name: str, *arguments: int) -> None:
-    """Python has these two from 3.12 on."""
+    """The os module has these two from Python 3.12 on."""
     libc = ctypes.CDLL(None, use_errno=True)
     if getattr(libc, name)(*arguments) != 0:
         number = ctypes.get_errno()

@@ -1,4 +1,4 @@
-"""The faults by name. Each leaves the cluster as whole as it found it."""
+"""The faults by name. After each, the cluster is healthy again."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tests.support.faults.load import PARTITIONS, STEADY, FaultLoad
 
 
 @dataclass(frozen=True)
-class Ordeal:
-    """A cluster under load, and how long things take in this run."""
+class FaultRun:
+    """A cluster under load, and the durations of this run."""
 
     cluster: FaultCluster
     load: FaultLoad
     records: int
-    """Acknowledged during and after each fault, at least."""
+    """The least number of records acknowledged during and after each fault."""
     silence_s: float
-    """How long a node that stands still, or is not heard, does so."""
+    """How long a node is paused or partitioned."""
 
     def go_on(self) -> None:
         self.load.wait_for_more(self.records)
@@ -38,95 +38,95 @@ class Ordeal:
         return next(each for each in self.cluster.node_ids if each not in node_ids)
 
 
-def kill_leader(ordeal: Ordeal) -> None:
+def kill_leader(ordeal: FaultRun) -> None:
     _kill(ordeal, ordeal.cluster.leader(STEADY))
 
 
-def kill_follower(ordeal: Ordeal) -> None:
-    """Of most partitions, and not the controller."""
+def kill_follower(ordeal: FaultRun) -> None:
+    """Kill a follower of most partitions that is not the controller."""
     cluster = ordeal.cluster
     _kill(ordeal, ordeal.other_than(cluster.leader(STEADY), cluster.controller()))
 
 
-def kill_controller(ordeal: Ordeal) -> None:
+def kill_controller(ordeal: FaultRun) -> None:
     _kill(ordeal, ordeal.cluster.controller())
 
 
-def _kill(ordeal: Ordeal, *node_ids: int) -> None:
+def _kill(ordeal: FaultRun, *node_ids: int) -> None:
     ordeal.cluster.kill(*node_ids)
     ordeal.go_on()
     ordeal.recover(*node_ids)
 
 
-def kill_a_minority(ordeal: Ordeal) -> None:
-    """As many as may go, the controller among them, one after the other."""
+def kill_a_minority(ordeal: FaultRun) -> None:
+    """Kill as many nodes as the quorum survives, the controller among them, one after the other."""
     cluster = ordeal.cluster
     gone: list[int] = []
     for _ in range((len(cluster.node_ids) - 1) // 2):
         gone.append(cluster.controller())
         cluster.kill(gone[-1])
-        # Partitions whose copies are on those that are gone wait until one is back.
+        # Partitions whose replicas are all on killed nodes wait until one is back.
         cluster.processes.leader(other_than=gone[-1])
     ordeal.recover(*gone)
 
 
-def kill_all(ordeal: Ordeal) -> None:
-    """Only processes die: what they had written is in the page cache, and nothing acked is lost."""
+def kill_all(ordeal: FaultRun) -> None:
+    """Kill all processes: the page cache keeps what they wrote, so no acked record is lost."""
     ordeal.cluster.kill(*ordeal.cluster.node_ids)
     ordeal.recover(*ordeal.cluster.node_ids)
 
 
-def rolling_restart(ordeal: Ordeal) -> None:
+def rolling_restart(ordeal: FaultRun) -> None:
     for node_id in ordeal.cluster.node_ids:
         ordeal.cluster.stop(node_id)
         ordeal.go_on()
         ordeal.recover(node_id)
 
 
-def standstill(ordeal: Ordeal) -> None:
-    """SIGSTOP for longer than a session: others take over, and the sleeper does no harm when it wakes."""
+def standstill(ordeal: FaultRun) -> None:
+    """SIGSTOP for longer than a session: others take over, and the node does no harm when it resumes."""
     with ordeal.cluster.paused(ordeal.cluster.controller()):
         time.sleep(ordeal.silence_s)
         ordeal.go_on()
     ordeal.recover()
 
 
-def minority_leader(ordeal: Ordeal) -> None:
-    """Clients still reach it, but none of the other nodes does."""
-    with ordeal.cluster.parted([ordeal.cluster.leader(STEADY)]):
+def minority_leader(ordeal: FaultRun) -> None:
+    """Partition a leader from the other nodes but not from clients."""
+    with ordeal.cluster.partitioned([ordeal.cluster.leader(STEADY)]):
         time.sleep(ordeal.silence_s)
         ordeal.go_on()
     ordeal.recover()
 
 
-def cut_off_controller(ordeal: Ordeal) -> None:
-    with ordeal.cluster.parted([ordeal.cluster.controller()]):
+def cut_off_controller(ordeal: FaultRun) -> None:
+    with ordeal.cluster.partitioned([ordeal.cluster.controller()]):
         time.sleep(ordeal.silence_s)
         ordeal.go_on()
     ordeal.recover()
 
 
-def unheard_leader(ordeal: Ordeal) -> None:
-    """It hears the others, and they do not hear it."""
-    with ordeal.cluster.parted([ordeal.cluster.leader(STEADY)], one_way=True):
+def unheard_leader(ordeal: FaultRun) -> None:
+    """A leader receives from the other nodes, but its packets are lost."""
+    with ordeal.cluster.partitioned([ordeal.cluster.leader(STEADY)], one_way=True):
         time.sleep(ordeal.silence_s)
         ordeal.go_on()
     ordeal.recover()
 
 
-def deaf_leader(ordeal: Ordeal) -> None:
-    """The others hear it, and it does not hear them."""
+def deaf_leader(ordeal: FaultRun) -> None:
+    """The other nodes receive from a leader, but their packets to it are lost."""
     cluster = ordeal.cluster
     deaf = cluster.leader(STEADY)
-    with cluster.parted([each for each in cluster.node_ids if each != deaf], one_way=True):
+    with cluster.partitioned([each for each in cluster.node_ids if each != deaf], one_way=True):
         time.sleep(ordeal.silence_s)
         ordeal.go_on()
     ordeal.recover()
 
 
-def full_disk(ordeal: Ordeal) -> None:
-    """Of the one that leads most, which refuses what it has no room for. Whether it lives with that or ends,
-    what was acknowledged stays, and when there is room it goes on."""
+def full_disk(ordeal: FaultRun) -> None:
+    """Fill the disk of the broker that leads most partitions. Whether it rejects appends or ends,
+    acknowledged records survive, and it continues when there is space."""
     cluster = ordeal.cluster
     node_id = cluster.leader(STEADY)
     with cluster.full_disk(node_id):
@@ -136,8 +136,8 @@ def full_disk(ordeal: Ordeal) -> None:
     ordeal.recover()
 
 
-def moving_replicas(ordeal: Ordeal) -> None:
-    """Every partition's replicas change their order, a node dies on the way, then preferred leaders lead."""
+def moving_replicas(ordeal: FaultRun) -> None:
+    """Reorder the replicas of every partition, kill a node meanwhile, then elect preferred leaders."""
     cluster = ordeal.cluster
     asyncio.run(_turn_replicas(cluster.processes.bootstrap))
     leader = cluster.leader(STEADY)
@@ -156,7 +156,7 @@ async def _turn_replicas(bootstrap: str) -> None:
         targets = {}
         for partition in topic.partitions:
             first = partition.replicas[0]
-            # One place further round, so that with more brokers than copies replicas really move.
+            # Shifted by one, so replicas move if there are more brokers than replicas.
             at = brokers.index(first) + 1
             turned = [*brokers[at:], *brokers[:at]][: len(partition.replicas)]
             targets[TopicPartition(STEADY, partition.partition)] = turned
@@ -169,7 +169,7 @@ async def _elect_preferred(bootstrap: str) -> None:
         await admin.leader_elections.elect(ElectionType.PREFERRED, places)
 
 
-PROCESS_FAULTS: dict[str, Callable[[Ordeal], None]] = {
+PROCESS_FAULTS: dict[str, Callable[[FaultRun], None]] = {
     "kill-leader": kill_leader,
     "kill-follower": kill_follower,
     "kill-controller": kill_controller,
@@ -179,12 +179,12 @@ PROCESS_FAULTS: dict[str, Callable[[Ordeal], None]] = {
     "standstill": standstill,
     "moving-replicas": moving_replicas,
 }
-HOST_FAULTS: dict[str, Callable[[Ordeal], None]] = {
+HOST_FAULTS: dict[str, Callable[[FaultRun], None]] = {
     "minority-leader": minority_leader,
     "cut-off-controller": cut_off_controller,
     "unheard-leader": unheard_leader,
     "deaf-leader": deaf_leader,
     "full-disk": full_disk,
 }
-"""For these nodes need a network, or a disk, of their own."""
+"""Faults for which nodes need a network or a disk of their own."""
 FAULTS = PROCESS_FAULTS | HOST_FAULTS

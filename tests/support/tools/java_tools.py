@@ -1,4 +1,4 @@
-"""Kafka's command-line classes run in one Java process, so that many commands cost one start."""
+"""Runs Kafka's command-line classes in one Java process, so many commands cost one start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.brokers.kafka import SUPPORT_DIR, compile_java, java_command
 
 
 class ToolResult(NamedTuple):
-    """What a command-line class left behind."""
+    """The exit code and output of a command-line class."""
 
     code: int
     out: str

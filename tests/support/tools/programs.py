@@ -1,4 +1,4 @@
-"""Programs from outside Python that a test needs."""
+"""Programs that a test needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def require_tool(name: str) -> str:
-    """The path of a program; without it the test is skipped, or fails where CI promises to have it."""
+    """The path of a program; without it the test is skipped, or fails in CI."""
     path = shutil.which(name)
     if path is None:
         reason = f"{name} is not installed; `make setup` says which package brings it"
