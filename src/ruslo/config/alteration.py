@@ -194,8 +194,7 @@ def _without_nulls(
     nulls = [name for name, value in new.items() if value is None]
     if nulls:
         raise KafkaError(
-            code,
-            f"{', '.join(nulls)} of the {resource} has no value: send one, or omit the config",
+            code, f"{', '.join(nulls)} of the {resource} has no value: send one, or omit the config"
         )
     return {name: value for name, value in new.items() if value is not None}
 

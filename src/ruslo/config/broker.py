@@ -10,12 +10,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from ruslo.config.definition import (
-    REQUIRED,
-    ConfigProblem,
-    InvalidConfig,
-    base_name,
-)
+from ruslo.config.definition import REQUIRED, ConfigProblem, InvalidConfig, base_name
 from ruslo.config.dynamic import usable_overrides
 from ruslo.config.keys.broker import BROKER
 from ruslo.config.listeners import (

@@ -43,9 +43,7 @@ def ruslo_broker() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.fixture
-def ruslo_broker_factory(
-    request: pytest.FixtureRequest,
-) -> Iterator[Callable[..., EmbeddedBroker]]:
+def ruslo_broker_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., EmbeddedBroker]]:
     """Start brokers for one test: ``factory(properties, data_dir=…, port=…)``."""
     from ruslo.testing.embedded import EmbeddedBroker
 
@@ -88,9 +86,7 @@ def ruslo_cluster_factory() -> Iterator[Callable[..., EmbeddedCluster]]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item,
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed:
         brokers = [*item.stash.get(_BROKERS, _NO_BROKERS)]

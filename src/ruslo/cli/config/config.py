@@ -75,12 +75,7 @@ def config() -> None:
 @click.option("--doc", is_flag=True, help="Show what each config does.")
 @output_option
 def describe(
-    resource: Resource,
-    keys: tuple[str, ...],
-    bootstrap: str,
-    set_only: bool,
-    doc: bool,
-    output: str,
+    resource: Resource, keys: tuple[str, ...], bootstrap: str, set_only: bool, doc: bool, output: str
 ) -> None:
     """Show configs with their values and sources."""
     found = with_admin(
@@ -139,11 +134,7 @@ def _as_json(entry: ConfigEntry, doc: bool) -> dict[str, object]:
 @click.option("--validate-only", is_flag=True, help="Validate the change without applying it.")
 @output_option
 def set_config(
-    resource: Resource,
-    settings: dict[str, str],
-    bootstrap: str,
-    validate_only: bool,
-    output: str,
+    resource: Resource, settings: dict[str, str], bootstrap: str, validate_only: bool, output: str
 ) -> None:
     """Set configs."""
     _alter(bootstrap, resource, config_changes(settings, ()), validate_only, output)
@@ -160,11 +151,7 @@ def set_config(
 @click.option("--validate-only", is_flag=True, help="Validate the change without applying it.")
 @output_option
 def unset(
-    resource: Resource,
-    keys: tuple[str, ...],
-    bootstrap: str,
-    validate_only: bool,
-    output: str,
+    resource: Resource, keys: tuple[str, ...], bootstrap: str, validate_only: bool, output: str
 ) -> None:
     """Reset configs to their defaults."""
     _alter(bootstrap, resource, config_changes({}, keys), validate_only, output)

@@ -219,12 +219,7 @@ def _clock() -> Iterator[Finding]:
     """Timestamps and retention depend on a synchronized clock."""
     synchronized = clock_synchronized()
     if synchronized is None:
-        yield Finding(
-            "clock",
-            State.WARNING,
-            "synchronization is unknown",
-            "run chrony or systemd-timesyncd",
-        )
+        yield Finding("clock", State.WARNING, "synchronization is unknown", "run chrony or systemd-timesyncd")
     elif synchronized:
         yield Finding("clock", State.OK, "synchronized")
     else:

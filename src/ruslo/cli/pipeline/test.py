@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 @click.command(
     short_help="Run the examples in pipeline files.",
     epilog=examples(
-        "ruslo pipeline test orders.yaml",
-        "ruslo pipeline test orders.yaml -k 'late events' -o json",
+        "ruslo pipeline test orders.yaml", "ruslo pipeline test orders.yaml -k 'late events' -o json"
     ),
 )
 @files_argument

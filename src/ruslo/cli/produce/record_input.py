@@ -38,10 +38,7 @@ def split_stream(stream: BinaryIO, delimiter: bytes) -> Iterator[bytes]:
 
 
 def delimited_records(
-    stream: BinaryIO,
-    delimiter: bytes,
-    key_delimiter: bytes | None,
-    null: bytes | None,
+    stream: BinaryIO, delimiter: bytes, key_delimiter: bytes | None, null: bytes | None
 ) -> Iterator[InputRecord]:
     def or_null(data: bytes) -> bytes | None:
         return None if null is not None and data == null else data

@@ -39,10 +39,8 @@ QUOTA_KEYS = without_effect(
     ConfigKey("client.quota.callback.class", CLASS, None, None, LOW, READ_ONLY,
         "Plug-in class that calculates client quotas."),
     ConfigKey("metric.reporters", LIST, ("org.apache.kafka.common.metrics.JmxReporter",), Items(), LOW,
-        CLUSTER_WIDE,
-        "Classes that export metrics."),
-    ConfigKey("metrics.num.samples", INT, 2, at_least(1), LOW, READ_ONLY,
-        "Number of samples of a metric."),
+        CLUSTER_WIDE, "Classes that export metrics."),
+    ConfigKey("metrics.num.samples", INT, 2, at_least(1), LOW, READ_ONLY, "Number of samples of a metric."),
     ConfigKey("metrics.recording.level", STRING, "INFO", None, LOW, READ_ONLY,
         "Minimum level at which metrics are recorded."),
     ConfigKey("metrics.sample.window.ms", LONG, 30_000, at_least(1), LOW, READ_ONLY,
@@ -65,8 +63,7 @@ DYNAMIC_ONLY_KEYS = (
         "Maximum bytes per second that this broker fetches for throttled replicas."),
     *without_effect(
         ConfigKey("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, at_least(0), MEDIUM,
-            CLUSTER_WIDE,
-            "Maximum bytes per second moved between log directories of this broker."),
+            CLUSTER_WIDE, "Maximum bytes per second moved between log directories of this broker."),
     ),
 )
 # fmt: on

@@ -30,8 +30,7 @@ TRANSACTION_KEYS = (
         "Time before the coordinator retries an abort that it could not write. A transaction is otherwise "
         "aborted as soon as it times out."),
     ConfigKey("transaction.remove.expired.transaction.cleanup.interval.ms", INT, 3_600_000, at_least(1), LOW,
-        READ_ONLY,
-        "Interval between checks for expired transactional IDs."),
+        READ_ONLY, "Interval between checks for expired transactional IDs."),
     ConfigKey("transaction.partition.verification.enable", BOOLEAN, True, None, LOW, CLUSTER_WIDE,
         "Verify with the coordinator that a partition belongs to the transaction (KIP-890)."),
     ConfigKey("transaction.state.log.num.partitions", INT, 50, at_least(1), HIGH, READ_ONLY,

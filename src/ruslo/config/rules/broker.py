@@ -6,9 +6,10 @@ Each rule yields the problems it finds; ``broken_rules`` runs them all, so one s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ruslo.config.definition import ConfigProblem, InvalidConfig
+from ruslo.config.keys.broker import BROKER
 from ruslo.config.keys.group import GROUP, bounds
 from ruslo.config.validators import word_list
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from ruslo.config.broker import BrokerConfig
 
 _MIB = 1 << 20
+Problem: TypeAlias = tuple[str, str, str]
+"""Property, reason and fix."""
 
 
 def broken_rules(config: BrokerConfig) -> Iterator[ConfigProblem]:
@@ -28,7 +31,8 @@ def broken_rules(config: BrokerConfig) -> Iterator[ConfigProblem]:
         yield from error.problems
         return
     for rule in (_node, _quorum, _listeners, _advertised, _connections, _logs, _replication, _groups):
-        yield from rule(config)
+        for key, reason, fix in rule(config):
+            yield ConfigProblem(key, BROKER[key].format(config.get(key)) or None, reason, fix)
 
 
 def warnings(config: BrokerConfig) -> list[str]:
@@ -46,129 +50,106 @@ def warnings(config: BrokerConfig) -> list[str]:
     return found
 
 
-def _node(config: BrokerConfig) -> Iterator[ConfigProblem]:
+def _node(config: BrokerConfig) -> Iterator[Problem]:
     if config.int("broker.id") != config.node_id:
-        yield ConfigProblem(
-            "broker.id",
-            str(config.int("broker.id")),
-            f"it differs from node.id={config.node_id}",
-            "remove the line broker.id",
-        )
+        yield ("broker.id", f"it differs from node.id={config.node_id}", "remove the line broker.id")
 
 
-def _quorum(config: BrokerConfig) -> Iterator[ConfigProblem]:
+def _quorum(config: BrokerConfig) -> Iterator[Problem]:
     voters = config.quorum_voters
     if not voters and not config.quorum_bootstrap_servers:
-        yield ConfigProblem(
+        yield (
             "controller.quorum.bootstrap.servers",
-            None,
             "the node does not know where the controllers are",
             "set it to host:port of the controllers, or set controller.quorum.voters",
         )
-    listed = ",".join(config.list("controller.quorum.voters"))
     if config.is_controller and voters and config.node_id not in voters:
-        yield ConfigProblem(
+        yield (
             "controller.quorum.voters",
-            listed,
             f"this controller (node.id={config.node_id}) is not among the voters",
             f"add {config.node_id}@host:port, or remove 'controller' from process.roles",
         )
     if not config.is_controller and config.node_id in voters:
-        yield ConfigProblem(
+        yield (
             "controller.quorum.voters",
-            listed,
             f"node {config.node_id} is a voter but has only the broker role",
             "add 'controller' to process.roles, or remove the node from the voters",
         )
     if not config.is_controller and config.bool("controller.quorum.auto.join.enable"):
-        yield ConfigProblem(
+        yield (
             "controller.quorum.auto.join.enable",
-            "true",
             "only a controller can join the quorum",
             "remove the line, or add 'controller' to process.roles",
         )
 
 
-def _listeners(config: BrokerConfig) -> Iterator[ConfigProblem]:
+def _listeners(config: BrokerConfig) -> Iterator[Problem]:
     key = "controller.listener.names"
-    text = ",".join(config.list(key))
     names = {endpoint.listener_name for endpoint in config.listeners}
     missing = [name for name in config.controller_listener_names if name not in names]
     if config.is_controller and missing:
-        yield ConfigProblem(
+        yield (
             key,
-            text,
             f"{word_list(missing)} is not among the listeners ({word_list(names)})",
             f"add {missing[0]}://host:port to listeners, or remove the name",
         )
     if config.is_controller and not config.is_broker and config.broker_listeners:
         extra = word_list({e.listener_name for e in config.broker_listeners})
-        yield ConfigProblem(
+        yield (
             "listeners",
-            ",".join(config.list("listeners")),
             f"a node that is only a controller cannot have the broker listener {extra}",
             "remove it, or add it to controller.listener.names",
         )
     if not config.is_controller:
         if config.controller_listeners:
-            yield ConfigProblem(
+            yield (
                 key,
-                text,
                 "a node that is only a broker cannot listen on a controller listener",
                 f"remove {word_list({e.listener_name for e in config.controller_listeners})} from listeners",
             )
         for name in config.controller_listener_names:
             if name not in config.security_protocols:
-                yield ConfigProblem(
+                yield (
                     key,
-                    text,
                     f"listener {name} has no security protocol",
                     f"add {name}:PLAINTEXT (or another protocol) to listener.security.protocol.map",
                 )
     early = config.list("early.start.listeners")
     for name in early:
         if name not in names and name not in config.controller_listener_names:
-            yield ConfigProblem(
+            yield (
                 "early.start.listeners",
-                ",".join(early),
                 f"{name} is not among the listeners",
                 f"use some of {word_list(names)}",
             )
     yield from _inter_broker(config)
 
 
-def _inter_broker(config: BrokerConfig) -> Iterator[ConfigProblem]:
+def _inter_broker(config: BrokerConfig) -> Iterator[Problem]:
     key = "inter.broker.listener.name"
     name = config.opt_str(key)
     if name is None:
         return
     if config.is_set("security.inter.broker.protocol"):
-        yield ConfigProblem(
-            key, name, "security.inter.broker.protocol is set as well", "remove one of the two lines"
-        )
+        yield (key, "security.inter.broker.protocol is set as well", "remove one of the two lines")
     if config.inter_broker_listener_name not in config.security_protocols:
-        yield ConfigProblem(
+        yield (
             key,
-            name,
             "the listener has no security protocol",
             f"add {config.inter_broker_listener_name}:PLAINTEXT (or another protocol) "
             "to listener.security.protocol.map",
         )
     if not config.is_broker and config.inter_broker_listener_name in config.controller_listener_names:
-        yield ConfigProblem(
-            key, name, "it is a controller listener", "remove the line: a controller does not need it"
-        )
+        yield (key, "it is a controller listener", "remove the line: a controller does not need it")
 
 
-def _advertised(config: BrokerConfig) -> Iterator[ConfigProblem]:
+def _advertised(config: BrokerConfig) -> Iterator[Problem]:
     key = "advertised.listeners"
-    text = ",".join(map(str, config.declared_broker_advertised))
     for endpoint in {*config.declared_broker_advertised, *config.declared_advertised}:
         if endpoint.host == "0.0.0.0":
-            yield ConfigProblem(
+            yield (
                 key,
-                str(endpoint),
-                "clients cannot connect to 0.0.0.0",
+                f"clients cannot connect to 0.0.0.0 ({endpoint})",
                 f"set it to an address clients can reach, e.g. {endpoint.listener_name}://myhost:{endpoint.port}",
             )
     if not config.is_broker:
@@ -176,52 +157,46 @@ def _advertised(config: BrokerConfig) -> Iterator[ConfigProblem]:
     advertised = {endpoint.listener_name for endpoint in config.declared_broker_advertised}
     listening = {endpoint.listener_name for endpoint in config.listeners}
     if not advertised:
-        yield ConfigProblem(
+        yield (
             key,
-            None,
             "a broker needs a listener for clients, but all listeners are controller listeners",
             "add a listener such as PLAINTEXT://:9092 to listeners",
         )
         return
     if not advertised <= listening:
-        yield ConfigProblem(
+        yield (
             key,
-            text,
             f"{word_list(advertised - listening)} is not among the listeners ({word_list(listening)})",
             "advertise only names that are in listeners",
         )
     if config.inter_broker_listener_name not in advertised:
         inter_broker_key = "inter.broker.listener.name"
-        yield ConfigProblem(
+        yield (
             inter_broker_key,
-            config.opt_str(inter_broker_key),
             f"brokers would connect over {config.inter_broker_listener_name}, which is not advertised",
             f"set it to one of {word_list(advertised)}",
         )
 
 
-def _connections(config: BrokerConfig) -> Iterator[ConfigProblem]:
+def _connections(config: BrokerConfig) -> Iterator[Problem]:
     if config.int("max.connections.per.ip") == 0 and not config.connection_overrides_per_ip:
-        yield ConfigProblem(
+        yield (
             "max.connections.per.ip",
-            "0",
             "no client could connect",
             "raise it, or set limits of single hosts in max.connections.per.ip.overrides",
         )
     queued, largest = config.int("queued.max.request.bytes"), config.int("socket.request.max.bytes")
     if 0 < queued < largest:
-        yield ConfigProblem(
+        yield (
             "queued.max.request.bytes",
-            str(queued),
             f"a request of socket.request.max.bytes={largest} would never fit",
             f"use {largest} or more, or -1",
         )
     idle_ms = config.int("connections.max.idle.ms")
     delay_ms = config.int("connection.failed.authentication.delay.ms")
     if 0 <= idle_ms <= delay_ms:
-        yield ConfigProblem(
+        yield (
             "connection.failed.authentication.delay.ms",
-            str(delay_ms),
             f"connections.max.idle.ms={idle_ms} would close the connection first",
             f"use a value below {idle_ms}",
         )
@@ -230,79 +205,70 @@ def _connections(config: BrokerConfig) -> Iterator[ConfigProblem]:
     if protocol.startswith("SASL_") and mechanism not in config.enabled_sasl_mechanisms(
         config.inter_broker_listener_name
     ):
-        yield ConfigProblem(
+        yield (
             "sasl.mechanism.inter.broker.protocol",
-            mechanism,
             "brokers authenticate to each other with it, but it is not enabled",
             "add it to sasl.enabled.mechanisms",
         )
 
 
-def _logs(config: BrokerConfig) -> Iterator[ConfigProblem]:
+def _logs(config: BrokerConfig) -> Iterator[Problem]:
     defaults = config.default_log_config
     if defaults.segment_ms < 1:
-        yield ConfigProblem("log.roll.ms", str(defaults.segment_ms), "it is below 1", "use 1 or more")
+        yield ("log.roll.ms", "it is below 1", "use 1 or more")
     if defaults.segment_jitter_ms < 0:
-        yield ConfigProblem(
-            "log.roll.jitter.ms", str(defaults.segment_jitter_ms), "it is below 0", "use 0 or more"
-        )
+        yield ("log.roll.jitter.ms", "it is below 0", "use 0 or more")
     if defaults.retention_ms == 0:
-        yield ConfigProblem(
+        yield (
             "log.retention.ms",
-            "0",
             "records would be deleted at once",
             "use 1 or more, or -1 to retain them forever",
         )
     if defaults.flush_ms < 0:
-        yield ConfigProblem("log.flush.interval.ms", str(defaults.flush_ms), "it is below 0", "use 0 or more")
+        yield ("log.flush.interval.ms", "it is below 0", "use 0 or more")
     if defaults.min_compaction_lag_ms > defaults.max_compaction_lag_ms:
-        yield ConfigProblem(
+        yield (
             "log.cleaner.min.compaction.lag.ms",
-            str(defaults.min_compaction_lag_ms),
             f"it is above log.cleaner.max.compaction.lag.ms={defaults.max_compaction_lag_ms}",
             "lower it, or raise the limit",
         )
     threads = config.int("log.cleaner.threads")
     dedupe_bytes = config.int("log.cleaner.dedupe.buffer.size")
     if threads and dedupe_bytes // threads <= _MIB:
-        yield ConfigProblem(
+        yield (
             "log.cleaner.dedupe.buffer.size",
-            str(dedupe_bytes),
             f"each of the {threads} cleaner threads needs more than {_MIB} bytes",
             "raise it, or lower log.cleaner.threads",
         )
     cordoned = config.list("cordoned.log.dirs")
     unknown = [d for d in cordoned if d != "*" and d not in config.log_dirs]
     if unknown or ("*" in cordoned and len(cordoned) > 1):
-        yield ConfigProblem(
+        yield (
             "cordoned.log.dirs",
-            ",".join(cordoned),
             f"{word_list(unknown)} is not among log.dirs" if unknown else "* already means all",
             "use only '*', or directories of log.dirs",
         )
 
 
-def _replication(config: BrokerConfig) -> Iterator[ConfigProblem]:
+def _replication(config: BrokerConfig) -> Iterator[Problem]:
     wait_ms = config.int("replica.fetch.wait.max.ms")
     for limit, harm in (
         ("replica.socket.timeout.ms", "fetches would time out"),
         ("replica.lag.time.max.ms", "followers would leave the ISR"),
     ):
         if wait_ms > config.int(limit):
-            yield ConfigProblem(
+            yield (
                 "replica.fetch.wait.max.ms",
-                str(wait_ms),
                 f"it is above {limit}={config.int(limit)}, so {harm}",
                 "lower it, or raise the limit",
             )
 
 
-def _groups(config: BrokerConfig) -> Iterator[ConfigProblem]:
+def _groups(config: BrokerConfig) -> Iterator[Problem]:
     protocols = config.list("group.coordinator.rebalance.protocols")
     if "classic" not in protocols:
-        yield ConfigProblem(
+        yield (
             "group.coordinator.rebalance.protocols",
-            ",".join(protocols),
             "the classic protocol cannot be disabled",
             "add classic to the list",
         )
@@ -312,36 +278,24 @@ def _groups(config: BrokerConfig) -> Iterator[ConfigProblem]:
             continue
         (low, high), (name,) = limits, key.synonyms
         if not config.int(low) <= config.int(name) <= config.int(high):
-            yield ConfigProblem(
+            yield (
                 name,
-                str(config.int(name)),
                 f"it is not between {low}={config.int(low)} and {high}={config.int(high)}",
                 "change the value or its limits",
             )
     for family in ("consumer", "share", "streams"):
         heartbeat, session = f"group.{family}.heartbeat.interval.ms", f"group.{family}.session.timeout.ms"
         if config.int(heartbeat) >= config.int(session):
-            yield ConfigProblem(
+            yield (
                 heartbeat,
-                str(config.int(heartbeat)),
                 f"it is not below {session}={config.int(session)}",
                 "lower it, or raise the limit",
             )
     if len(config.list("group.share.assignors")) != 1:
-        yield ConfigProblem(
-            "group.share.assignors",
-            ",".join(config.list("group.share.assignors")),
-            "share groups have exactly one assignor",
-            "keep one of them",
-        )
+        yield ("group.share.assignors", "share groups have exactly one assignor", "keep one of them")
     for name, limit in (
         ("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
         ("group.share.max.size", "group.share.max.share.sessions"),
     ):
         if config.int(name) > config.int(limit):
-            yield ConfigProblem(
-                name,
-                str(config.int(name)),
-                f"it is above {limit}={config.int(limit)}",
-                "lower it, or raise the limit",
-            )
+            yield (name, f"it is above {limit}={config.int(limit)}", "lower it, or raise the limit")
