@@ -36,10 +36,10 @@ class HistoryBuilder:
         self.events: list[Event] = []
 
     def append(
-        self, transaction: str, place: TopicPartition, *elements: str, kind: Kind = Kind.OK, by: str = "p"
+        self, transaction: str, tp: TopicPartition, *elements: str, kind: Kind = Kind.OK, by: str = "p"
     ) -> None:
         for element in elements:
-            self._do(by, kind, Append(transaction, place, key_of(element), element))
+            self._do(by, kind, Append(transaction, tp, key_of(element), element))
 
     def offsets(self, transaction: str, first: int, end: int, *, by: str = "p") -> None:
         self._do(by, Kind.OK, SendOffsets(transaction, "g", SOURCE, first, end))
@@ -52,7 +52,7 @@ class HistoryBuilder:
 
     def poll(
         self,
-        place: TopicPartition,
+        tp: TopicPartition,
         start: int,
         end: int,
         records: Mapping[int, str],
@@ -62,11 +62,11 @@ class HistoryBuilder:
     ) -> None:
         seen = tuple(SeenRecord(offset, key_of(element), element) for offset, element in records.items())
         isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
-        self._do(by, Kind.OK, Poll(isolation), Poll(isolation, (ReadRange(place, start, end, seen),)))
+        self._do(by, Kind.OK, Poll(isolation), Poll(isolation, (ReadRange(tp, start, end, seen),)))
 
     def list_end(
         self,
-        place: TopicPartition,
+        tp: TopicPartition,
         end: int,
         *,
         committed: bool = True,
@@ -74,15 +74,15 @@ class HistoryBuilder:
         leader_epoch: int | None = None,
     ) -> None:
         isolation = Isolation.READ_COMMITTED if committed else Isolation.READ_UNCOMMITTED
-        epochs = () if leader_epoch is None else ((place, leader_epoch),)
-        answer = ListEnds(isolation, final, ((place, end),), epochs)
-        self._do("r", Kind.OK, ListEnds(isolation, final=final), answer)
+        epochs = () if leader_epoch is None else ((tp, leader_epoch),)
+        result = ListEnds(isolation, final, ((tp, end),), epochs)
+        self._do("r", Kind.OK, ListEnds(isolation, final=final), result)
 
-    def read_to_the_end(self, place: TopicPartition, end: int, records: Mapping[int, str]) -> None:
-        """All that is committed, when everything is over."""
+    def read_to_the_end(self, tp: TopicPartition, end: int, records: Mapping[int, str]) -> None:
+        """Read a partition to its final end."""
         for committed in (True, False):
-            self.list_end(place, end, committed=committed, final=True)
-        self.poll(place, 0, end, records)
+            self.list_end(tp, end, committed=committed, final=True)
+        self.poll(tp, 0, end, records)
 
     def fetch_offset(self, offset: int, *, final: bool = False) -> None:
         self._do("r", Kind.OK, FetchOffsets("g", final), FetchOffsets("g", final, ((SOURCE, offset),)))
@@ -90,7 +90,7 @@ class HistoryBuilder:
     def event(self, process: str, kind: Kind, call: Call) -> None:
         self.events.append(Event(len(self.events), process, kind, call))
 
-    def _do(self, process: str, kind: Kind, call: Call, answer: Call | None = None) -> None:
+    def _do(self, process: str, kind: Kind, call: Call, result: Call | None = None) -> None:
         self.event(process, Kind.INVOKE, call)
         if kind is not Kind.INVOKE:
-            self.event(process, kind, answer or call)
+            self.event(process, kind, result or call)
