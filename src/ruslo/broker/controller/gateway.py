@@ -19,7 +19,7 @@ from ruslo.broker.controller.link import ControllerLink
 from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.broker.quorum.raft import RaftDriver
 from ruslo.broker.requests.context import RequestContext
-from ruslo.broker.requests.forwarding import envelope, open_answer
+from ruslo.broker.requests.forwarding import envelope, open_response
 from ruslo.machines.raft.voters import Endpoint
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
@@ -202,7 +202,7 @@ class ControllerGateway:
         if response.error_code:
             raise error_of(response.error_code, "The controller rejected the forwarded request")
         try:
-            return open_answer(request, context.api_version, response.response_data or b"")
+            return open_response(request, context.api_version, response.response_data or b"")
         except ProtocolError as error:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
 

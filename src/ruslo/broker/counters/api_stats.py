@@ -17,13 +17,13 @@ class ApiStats:
 
     def __init__(self, clock: Clock) -> None:
         self.now_ns = clock.monotonic_ns
-        """The time at which a request begins, to be passed to ``answered``."""
+        """The time at which a request begins, to be passed to ``responded``."""
         self.durations = Durations()
         """Times from the complete request to the complete response, including waits for replicas or data."""
         self.errors: dict[int, int] = {}
         """How many responses carried each error code; one response may carry many."""
 
-    def answered(self, begun_ns: int) -> None:
+    def responded(self, begun_ns: int) -> None:
         self.durations.observe(self.now_ns() - begun_ns)
 
     def failed(self, code: int) -> None:

@@ -1,22 +1,22 @@
-"""How long things took, in buckets that double.
+"""A histogram of durations, in buckets that double.
 
-The hot path adds to it, so that it must cost next to nothing: the bucket is the number of bits of the
-nanoseconds, one list index. Which buckets are shown is decided when somebody asks.
+The hot path adds to it, so it must cost little: the bucket is the number of bits of the nanoseconds, one list
+index. The buckets to export are chosen at a scrape.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-_MOST_BITS = 64
+_MAX_BITS = 64
 
 
 class Durations:
     __slots__ = ("buckets", "total_ns")
 
     def __init__(self) -> None:
-        self.buckets = [0] * (_MOST_BITS + 1)
-        """At n: how many took at least 2**(n-1) and less than 2**n nanoseconds."""
+        self.buckets = [0] * (_MAX_BITS + 1)
+        """At index n: the number of durations from 2**(n-1) to less than 2**n nanoseconds."""
         self.total_ns = 0
 
     def observe(self, elapsed_ns: int) -> None:
@@ -28,7 +28,7 @@ class Durations:
         return sum(self.buckets)
 
     def cumulative(self, bits: Sequence[int]) -> list[int]:
-        """How many took less than 2**n nanoseconds, for each n of ``bits``, which rise."""
+        """Return the number of durations below 2**n nanoseconds, for each n of the ascending ``bits``."""
         counts, so_far, done = [], 0, 0
         for each in bits:
             so_far += sum(self.buckets[done : each + 1])

@@ -1,10 +1,10 @@
-"""What went in and out of each topic on this broker: plain numbers that the hot path adds to."""
+"""Bytes, messages and requests of each topic on this broker: plain numbers that the hot path adds to."""
 
 from __future__ import annotations
 
 
 class TopicTraffic:
-    """Shared by all partitions of a topic; from the start of the process, so that it only grows."""
+    """The counters that all partitions of a topic share; they only grow while the process runs."""
 
     __slots__ = (
         "appends",
@@ -35,11 +35,11 @@ class TopicTraffic:
 
 
 class Traffic:
-    """Of all topics. What topics have had that are gone stays in the total, which must not fall."""
+    """The counters of all topics. Those of removed topics stay in the total, which must not decrease."""
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicTraffic] = {}
-        self._gone = TopicTraffic()
+        self._removed = TopicTraffic()
 
     def of(self, topic: str) -> TopicTraffic:
         found = self.topics.get(topic)
@@ -48,14 +48,14 @@ class Traffic:
         return found
 
     def forget(self, topic: str) -> None:
-        """The topic is deleted, or has no partition here any more."""
-        gone = self.topics.pop(topic, None)
-        if gone is not None:
-            self._gone.add(gone)
+        """The topic is deleted, or this broker hosts no partition of it any more."""
+        removed = self.topics.pop(topic, None)
+        if removed is not None:
+            self._removed.add(removed)
 
     def total(self) -> TopicTraffic:
         total = TopicTraffic()
-        total.add(self._gone)
+        total.add(self._removed)
         for each in self.topics.values():
             total.add(each)
         return total

@@ -1,6 +1,6 @@
-"""What this broker serves. The list is the support matrix: what is not in it is not announced.
+"""The APIs that a node serves, with their handlers. ApiVersions lists exactly these.
 
-Each row is an API's name and the handler module behind it; the versions are all those of ``protocol.apis``.
+Every version in ``protocol.apis`` is served.
 """
 
 from __future__ import annotations
@@ -181,18 +181,17 @@ PIPELINES: Mapping[str, str] = {
     "BrokerRegistration": "housekeeping",
     "ControllerRegistration": "housekeeping",
 }
-"""Which requests follow each other on a connection without waiting for each other's answers.
+"""The pipeline of each API whose requests do not wait for each other's responses on a connection.
 
-Apache Kafka takes the next request of a connection when the one before has been answered, so an answer is
-never older than the one before it. An API is listed here only where a client cannot tell the difference: its
-requests have their effect in the order in which they came, and their answers say nothing of what others did
-meanwhile.
+Apache Kafka handles the next request of a connection when the one before has its response, so a response is
+never older than the one before it. An API is listed here only if a client cannot tell the difference: its
+requests take effect in the order in which they arrive, and their responses show no effect of other requests.
 
-* Produce: offsets are assigned when a request comes; its answer waits for replicas.
-* OffsetCommit: the records of a group's offsets are appended when a request comes.
-* AddPartitionsToTxn, WriteTxnMarkers: one connection carries those of all transactions between two brokers,
-  which do not know of each other. Of one transaction a broker asks for one thing at a time.
-* What a broker asks of the controller for itself: a heartbeat must not wait until an ISR change is committed.
+* Produce: offsets are assigned when a request arrives; its response waits for replicas.
+* OffsetCommit: the offset records of a group are appended when a request arrives.
+* AddPartitionsToTxn, WriteTxnMarkers: one connection carries those of all transactions between two brokers.
+  The transactions are independent, and a broker sends one request at a time for each of them.
+* Requests of a broker to the controller: a heartbeat must not wait until an ISR change is committed.
 """
 
 
@@ -214,7 +213,7 @@ def _catalog(announced: Iterable[str], handlers: Mapping[str, Handler]) -> ApiCa
 
 
 def broker_apis(produce: HotHandler, fetch: HotHandler) -> dict[int, ServedApi]:
-    """For the listeners of clients."""
+    """Return the APIs of client listeners, by key."""
     rows = {
         "Produce": ServedApi(API_BY_NAME["Produce"], hot=produce, pipeline=PIPELINES["Produce"]),
         "Fetch": ServedApi(API_BY_NAME["Fetch"], hot=fetch),
@@ -225,7 +224,7 @@ def broker_apis(produce: HotHandler, fetch: HotHandler) -> dict[int, ServedApi]:
 
 @cache
 def controller_apis() -> dict[int, ServedApi]:
-    """For the listeners of controllers: what the quorum, brokers and tools ask of a controller."""
+    """Return the APIs of controller listeners, by key: for the quorum, brokers and tools."""
     return {
         API_BY_NAME[name].key: _served(name, handle)
         for name, handle in CONTROLLER_HANDLERS.items()

@@ -1,15 +1,15 @@
-"""From a frame to an answer: finds the API, decodes, calls the handler, encodes, translates errors.
+"""From a frame to a response: finds the API, decodes, calls the handler, encodes, translates errors.
 
-Produce and Fetch take their own flat road (``handlers/produce.py``, ``handlers/fetch.py``): they read
-positions in the receive buffer and answer within the same call. Every other API goes through the generated
+Produce and Fetch have handlers of their own (``handlers/produce.py``, ``handlers/fetch.py``): they read the
+request in the receive buffer and respond within the same call. Every other API goes through the generated
 codecs; its handler may be a coroutine.
 
-What a request may cost is bounded before it is decoded (``request_bounds``). A large one is decoded, and its
-response encoded, in a thread; the connection is held meanwhile.
+The cost of a request is bounded before it is decoded (``requests/bounds``). A large request is decoded, and
+its response encoded, in a thread; the connection handles no other request meanwhile.
 
-Errors become answers only here. A KafkaError gets the response its API has for it; anything else is our own
-fault: it is logged with a traceback and answered UNKNOWN_SERVER_ERROR. Where a response has no place for
-an error the connection is closed, as Kafka does.
+Errors become responses only here. A KafkaError gets its API's error response. Any other error is a bug of the
+broker: it is logged with a traceback and the response is UNKNOWN_SERVER_ERROR. If a response has no field for
+an error the connection is closed, as in Kafka.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ MAX_HEADER_TAGS = 1_000
 
 
 class HotHandler(Protocol):
-    """Produce and Fetch: bytes in the receive buffer to an answer on the connection, in one call."""
+    """Produce and Fetch: from bytes in the receive buffer to a response on the connection, in one call."""
 
     def handle(
         self, connection: Connection, buf: bytearray, pos: int, end: int, version: int, correlation_id: int
@@ -66,16 +66,16 @@ class ServedApi:
     handle: Handler | None = None
     hot: HotHandler | None = None
     pipeline: str = ""
-    """Requests of one pipeline are carried out while earlier ones of it wait for their answers. Any other
-    request is carried out once everything before it on its connection has been answered."""
+    """Requests of one pipeline are handled while earlier ones of it have no response yet. Any other request
+    is handled once every request before it on its connection has its response."""
     bound: RequestBound = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bound", bound_of(self.api.name))
 
 
-class _Asked(NamedTuple):
-    """A request that is being answered."""
+class _PendingRequest(NamedTuple):
+    """A request that has no response yet."""
 
     api: Api
     version: int
@@ -87,7 +87,7 @@ class _Asked(NamedTuple):
 
     @property
     def ids(self) -> dict[str, dict[str, object]]:
-        """For the log."""
+        """The ids of a log line about the request."""
         return log_ids(
             connection=self.connection.peer, client_id=self.client_id, correlation_id=self.correlation_id
         )
@@ -112,7 +112,7 @@ class Dispatcher:
         if not connection.admit(served.pipeline if served is not None else ""):
             return False
         if served is None:
-            raise ProtocolError(f"API key {api_key} is not served here")
+            raise ProtocolError(f"API key {api_key} is not supported on this listener")
         api = served.api
         if not api.min_version <= version <= api.max_version:
             self._refuse_version(connection, served, version, correlation_id)
@@ -121,11 +121,11 @@ class Dispatcher:
         if client_id_length > 0:
             pos += client_id_length
         elif client_id_length < -1:
-            raise ProtocolError(f"the client id has the impossible length {client_id_length}")
+            raise ProtocolError(f"the client id has the invalid length {client_id_length}")
         if version >= api.flexible_from:
             pos = _skip_header_tags(buf, pos, end)
         if pos > end:
-            raise ProtocolError("the client id reaches beyond the end of the frame")
+            raise ProtocolError("the client id exceeds the frame")
         if served.hot is not None:
             try:
                 served.hot.handle(connection, buf, pos, end, version, correlation_id)
@@ -139,7 +139,7 @@ class Dispatcher:
         self._handle(connection, served, memoryview(buf)[pos:end], version, correlation_id, client_id)
         return True
 
-    # -- the general road ------------------------------------------------------------------------------------
+    # -- requests with generated codecs ----------------------------------------------------------------------
 
     def _handle(
         self,
@@ -152,7 +152,7 @@ class Dispatcher:
     ) -> None:
         api = served.api
         stats = self._requests.of(api.name)
-        asked = _Asked(api, version, correlation_id, stats, stats.now_ns(), connection, client_id)
+        pending = _PendingRequest(api, version, correlation_id, stats, stats.now_ns(), connection, client_id)
         context = RequestContext(
             api_version=version,
             client_id=client_id,
@@ -163,96 +163,114 @@ class Dispatcher:
         if len(body) > INLINE_BYTES:
             if len(body) > served.bound.max_bytes:
                 raise ProtocolError(
-                    f"{api.name} request v{version} of {len(body)} bytes; {served.bound.max_bytes} are "
-                    "allowed; send several smaller requests"
+                    f"{api.name} v{version} request has {len(body)} bytes; the limit is "
+                    f"{served.bound.max_bytes}. Send several smaller requests"
                 )
-            self._start(connection.hold(), asked, self._answer_large(asked, served, bytes(body), context))
+            self._start(
+                connection.hold(), pending, self._respond_large(pending, served, bytes(body), context)
+            )
             return
         request, elements = _decode(served, body, version)
         if elements > INLINE_ELEMENTS and (parts := parts_of(api.name, request)) is not None:
-            self._start(connection.hold(), asked, self._answer_parts(asked, served, *parts, context))
+            self._start(connection.hold(), pending, self._respond_in_parts(pending, served, *parts, context))
             return
-        response = self._call(asked, served, request, context)
+        response = self._call(pending, served, request, context)
         if isinstance(response, asyncio.Future):
-            # A driver's own promise needs no task around it: thousands of commits a second come this way.
-            response.add_done_callback(partial(self._answer_promised, connection, connection.defer(), asked))
+            # The future of a coordinator needs no task: thousands of commits a second come this way.
+            response.add_done_callback(
+                partial(self._respond_when_done, connection, connection.defer(), pending)
+            )
         elif isawaitable(response):
-            self._start(connection.defer(), asked, self._answer_later(asked, response))
-        elif (answer := self._encode(asked, response)) is not None:
-            connection.send(answer)
+            self._start(connection.defer(), pending, self._respond_later(pending, response))
+        elif (frame := self._encode(pending, response)) is not None:
+            connection.send(frame)
         else:
             connection.close()
 
-    def _call(self, asked: _Asked, served: ServedApi, request: Message, context: RequestContext) -> Any:
+    def _call(
+        self, pending: _PendingRequest, served: ServedApi, request: Message, context: RequestContext
+    ) -> Any:
         assert served.handle is not None
         try:
             return served.handle(self._services, request, context)
         except Exception as error:
-            return self._error_response(asked, error)
+            return self._error_response(pending, error)
 
     def _start(
-        self, reply: PendingResponse, asked: _Asked, answering: Coroutine[Any, Any, bytearray | None]
+        self,
+        pending_response: PendingResponse,
+        pending: _PendingRequest,
+        frame_coroutine: Coroutine[Any, Any, bytearray | None],
     ) -> None:
-        task = asyncio.get_running_loop().create_task(self._reply(reply, asked, answering))
+        task = asyncio.get_running_loop().create_task(
+            self._send_response(pending_response, pending, frame_coroutine)
+        )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _reply(
-        self, reply: PendingResponse, asked: _Asked, answering: Coroutine[Any, Any, bytearray | None]
+    async def _send_response(
+        self,
+        pending_response: PendingResponse,
+        pending: _PendingRequest,
+        frame_coroutine: Coroutine[Any, Any, bytearray | None],
     ) -> None:
         try:
-            answer = await answering
+            frame = await frame_coroutine
         except ProtocolError as error:
-            asked.connection.refuse(error)
+            pending.connection.refuse(error)
             return
         except Exception:
-            logger.exception("closing a connection: %s failed", asked.api.name, extra=asked.ids)
-            answer = None
-        if answer is not None:
-            reply.send((answer,))
+            logger.exception("closing a connection: %s failed", pending.api.name, extra=pending.ids)
+            frame = None
+        if frame is not None:
+            pending_response.send((frame,))
         else:
-            asked.connection.close()
+            pending.connection.close()
 
-    async def _answer_later(self, asked: _Asked, pending: Awaitable[Message]) -> bytearray | None:
-        return self._encode(asked, await self._result(asked, pending))
+    async def _respond_later(
+        self, pending: _PendingRequest, response: Awaitable[Message]
+    ) -> bytearray | None:
+        return self._encode(pending, await self._result(pending, response))
 
-    async def _result(self, asked: _Asked, response: Message | Awaitable[Message] | None) -> Message | None:
+    async def _result(
+        self, pending: _PendingRequest, response: Message | Awaitable[Message] | None
+    ) -> Message | None:
         if response is None or isinstance(response, Message):
             return response
         try:
             return await response
         except Exception as error:
-            return self._error_response(asked, error)
+            return self._error_response(pending, error)
 
     # -- large requests --------------------------------------------------------------------------------------
 
-    async def _answer_large(
-        self, asked: _Asked, served: ServedApi, body: bytes, context: RequestContext
+    async def _respond_large(
+        self, pending: _PendingRequest, served: ServedApi, body: bytes, context: RequestContext
     ) -> bytearray | None:
         async with self._large_requests:
-            request, _ = await self._thread.run(_decode, served, body, asked.version)
-            parts = parts_of(asked.api.name, request)
+            request, _ = await self._thread.run(_decode, served, body, pending.version)
+            parts = parts_of(pending.api.name, request)
             if parts is not None:
-                return await self._answer_decoded_parts(asked, served, *parts, context)
-        # Outside: it may wait for others for as long as its client allows.
-        response = await self._result(asked, self._call(asked, served, request, context))
+                return await self._respond_in_decoded_parts(pending, served, *parts, context)
+        # Outside the semaphore: the response may wait as long as its client allows.
+        response = await self._result(pending, self._call(pending, served, request, context))
         del request
-        return self._finish(asked, response, await self._thread.run(self._encoded, asked, response))
+        return self._finish(pending, response, await self._thread.run(self._encoded, pending, response))
 
-    async def _answer_parts(
+    async def _respond_in_parts(
         self,
-        asked: _Asked,
+        pending: _PendingRequest,
         served: ServedApi,
         division: Division,
         parts: Iterator[Message],
         context: RequestContext,
     ) -> bytearray | None:
         async with self._large_requests:
-            return await self._answer_decoded_parts(asked, served, division, parts, context)
+            return await self._respond_in_decoded_parts(pending, served, division, parts, context)
 
-    async def _answer_decoded_parts(
+    async def _respond_in_decoded_parts(
         self,
-        asked: _Asked,
+        pending: _PendingRequest,
         served: ServedApi,
         division: Division,
         parts: Iterator[Message],
@@ -260,44 +278,50 @@ class Dispatcher:
     ) -> bytearray | None:
         responses: list[Message] = []
         for part in parts:
-            response = await self._result(asked, self._call(asked, served, part, context))
-            if response is None or not hasattr(response, division.answered):
-                return self._finish(asked, None, None)
-            asked.stats.count_errors(response)
+            response = await self._result(pending, self._call(pending, served, part, context))
+            if response is None or not hasattr(response, division.response_array):
+                return self._finish(pending, None, None)
+            pending.stats.count_errors(response)
             responses.append(response)
-            if asked.connection.closed:
+            if pending.connection.closed:
                 return None
             await self._services.scheduler.checkpoint(Priority.REQUEST)
-        asked.stats.answered(asked.begun_ns)
-        return await self._thread.run(lambda: self._encoded(asked, merge(division, responses)))
+        pending.stats.responded(pending.begun_ns)
+        return await self._thread.run(lambda: self._encoded(pending, merge(division, responses)))
 
-    def _answer_promised(
-        self, connection: Connection, reply: PendingResponse, asked: _Asked, promised: asyncio.Future[Message]
+    def _respond_when_done(
+        self,
+        connection: Connection,
+        pending_response: PendingResponse,
+        pending: _PendingRequest,
+        future: asyncio.Future[Message],
     ) -> None:
-        if promised.cancelled():
+        if future.cancelled():
             connection.close()
             return
-        error = promised.exception()
-        response = promised.result() if error is None else self._error_response(asked, error)
-        if (answer := self._encode(asked, response)) is not None:
-            reply.send((answer,))
+        error = future.exception()
+        response = future.result() if error is None else self._error_response(pending, error)
+        if (frame := self._encode(pending, response)) is not None:
+            pending_response.send((frame,))
         else:
             connection.close()
 
-    def _encode(self, asked: _Asked, response: Message | None) -> bytearray | None:
-        """The frame to send; None when there is none to send and the connection must be closed."""
-        return self._finish(asked, response, self._encoded(asked, response))
+    def _encode(self, pending: _PendingRequest, response: Message | None) -> bytearray | None:
+        """Return the frame to send; None if the connection must be closed instead."""
+        return self._finish(pending, response, self._encoded(pending, response))
 
-    def _finish(self, asked: _Asked, response: Message | None, answer: bytearray | None) -> bytearray | None:
-        asked.stats.answered(asked.begun_ns)
+    def _finish(
+        self, pending: _PendingRequest, response: Message | None, frame: bytearray | None
+    ) -> bytearray | None:
+        pending.stats.responded(pending.begun_ns)
         if response is None:
-            asked.stats.failed(ErrorCode.UNKNOWN_SERVER_ERROR)
+            pending.stats.failed(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
-            asked.stats.count_errors(response)
-        return answer
+            pending.stats.count_errors(response)
+        return frame
 
-    def _encoded(self, asked: _Asked, response: Message | None) -> bytearray | None:
-        api, version, correlation_id, *_ = asked
+    def _encoded(self, pending: _PendingRequest, response: Message | None) -> bytearray | None:
+        api, version, correlation_id, *_ = pending
         if response is None:
             return None
         out = bytearray(FRAME_HEAD.size)
@@ -306,8 +330,8 @@ class Dispatcher:
         try:
             response.write(out, version)
         except ProtocolError:
-            # Our own fault, and not the client's: its request was fine.
-            logger.exception("the answer to %s v%d cannot be encoded", api.name, version, extra=asked.ids)
+            # A bug of the broker: the request was valid.
+            logger.exception("the %s v%d response cannot be encoded", api.name, version, extra=pending.ids)
             return None
         FRAME_HEAD.pack_into(out, 0, len(out) - 4, correlation_id)
         return out
@@ -317,29 +341,29 @@ class Dispatcher:
     def _refuse_version(
         self, connection: Connection, served: ServedApi, version: int, correlation_id: int
     ) -> None:
-        """ApiVersions is answered in v0, so that the client learns what to use; anything else is a fault."""
+        """Respond to ApiVersions in v0, which tells the client the supported versions (KIP-511)."""
         api = served.api
         if api.key != API_VERSIONS_KEY:
             raise ProtocolError(
-                f"{api.name} v{version} is not served; v{api.min_version} to v{api.max_version} are"
+                f"{api.name} v{version} is not supported; use v{api.min_version} to v{api.max_version}"
             )
         assert served.handle is not None
         response = served.handle(self._services, api.request(), RequestContext(api_version=0))
         response.error_code = ErrorCode.UNSUPPORTED_VERSION
         stats = self._requests.of(api.name)
-        asked = _Asked(api, 0, correlation_id, stats, stats.now_ns(), connection, client_id=None)
-        answer = self._encode(asked, response)
-        assert answer is not None
-        connection.send(answer)
+        pending = _PendingRequest(api, 0, correlation_id, stats, stats.now_ns(), connection, client_id=None)
+        frame = self._encode(pending, response)
+        assert frame is not None
+        connection.send(frame)
 
-    def _error_response(self, asked: _Asked, error: BaseException) -> Message | None:
-        """The API's answer for an exception, or None when its response has no place for an error."""
+    def _error_response(self, pending: _PendingRequest, error: BaseException) -> Message | None:
+        """Return the API's response for an exception; None if the response has no field for an error."""
         if isinstance(error, KafkaError):
             code, message = error.code, error.message
         else:
-            logger.error("%s failed", asked.api.name, exc_info=error, extra=asked.ids)
-            code, message = ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; its log has the reason"
-        response = asked.api.response()
+            logger.error("%s failed", pending.api.name, exc_info=error, extra=pending.ids)
+            code, message = ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; see its log"
+        response = pending.api.response()
         if not hasattr(response, "error_code"):
             return None
         response.error_code = code
@@ -349,28 +373,28 @@ class Dispatcher:
 
 
 def _decode(served: ServedApi, body: bytes | memoryview, version: int) -> tuple[Message, int]:
-    """The request and the number of its array elements; runs in a thread if the request is large."""
+    """Return the request and the number of its array elements; runs in a thread if the request is large."""
     api = served.api
     try:
-        # Bytes behind the request are let pass, as Kafka does: librdkafka has sent some (Metadata v13).
+        # Trailing bytes are ignored, as in Kafka: librdkafka has sent some (Metadata v13).
         return api.request.read_bounded(body, version, served.bound.max_elements)
     except ProtocolError as error:
         raise ProtocolError(f"malformed {api.name} request v{version}: {error}") from error
 
 
 def _skip_header_tags(buf: bytearray, pos: int, end: int) -> int:
-    """Step over the tagged fields of a flexible header; clients send none today."""
+    """Skip the tagged fields of a flexible header; clients send none today."""
     if pos >= end:
-        raise ProtocolError("the request header is cut")
+        raise ProtocolError("the request header is truncated")
     try:
         count, pos = read_uvarint(buf, pos)
         if count > MAX_HEADER_TAGS:
-            raise ProtocolError(f"it has {count} tagged fields; {MAX_HEADER_TAGS} are allowed")
+            raise ProtocolError(f"it has {count} tagged fields; the limit is {MAX_HEADER_TAGS}")
         tag = -1
         for _ in range(count):
             tag, _, pos = read_tag(buf, pos, end, tag)
     except ProtocolError as error:
         raise ProtocolError(f"malformed request header: {error}") from error
     except IndexError:
-        raise ProtocolError("the request header is cut") from None
+        raise ProtocolError("the request header is truncated") from None
     return pos

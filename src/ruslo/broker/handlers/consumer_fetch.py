@@ -281,7 +281,7 @@ class ConsumerFetch:
         _FRAME_HEAD.pack_into(out, 0, size - 4, self._correlation_id)
         if context.error:
             self._stats.failed(context.error)
-        self._stats.answered(self._begun_ns)
+        self._stats.responded(self._begun_ns)
         return chunks
 
     def _count(self, traffic: TopicTraffic, size: int) -> None:

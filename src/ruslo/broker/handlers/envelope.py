@@ -7,7 +7,7 @@ from inspect import isawaitable
 
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
-from ruslo.broker.requests.forwarding import answer_envelope, open_envelope
+from ruslo.broker.requests.forwarding import envelope_response, open_envelope
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
 from ruslo.protocol.apis import API_BY_KEY
 from ruslo.protocol.messages.envelope_request import EnvelopeRequest
@@ -49,4 +49,4 @@ async def handle(
         response.error_code = error.code
         if hasattr(response, "error_message"):
             response.error_message = error.message
-    return EnvelopeResponse(response_data=answer_envelope(header, response))
+    return EnvelopeResponse(response_data=envelope_response(header, response))

@@ -23,7 +23,7 @@ from itertools import islice
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.metadata.controller_id import controller_id
 from ruslo.broker.metadata.topic_responses import TopicResponse
-from ruslo.broker.requests.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from ruslo.broker.requests.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED
 from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.scheduling.scheduler import Priority, for_each
 from ruslo.machines.controller.topic_image import TopicImage
@@ -189,7 +189,7 @@ def _failed(error: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> 
         name=name,
         topic_id=topic_id,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=NOT_ASKED,
+        topic_authorized_operations=NOT_REQUESTED,
     )
 
 

@@ -200,7 +200,7 @@ class ProduceHandler:
             by_topic = self._partitions.by_id if version >= TOPIC_IDS_FROM else self._partitions.by_name
             count_failures(self._stats, by_topic, results)
         if acks == 0:
-            self._stats.answered(begun_ns)
+            self._stats.responded(begun_ns)
             if failed:
                 connection.close()
         elif unacked:
@@ -219,10 +219,10 @@ class ProduceHandler:
         elif failed:
             endpoints = endpoints_of_leaders(results, self._endpoints, connection.listener_name)
             connection.send(encode(results, version, correlation_id, endpoints))
-            self._stats.answered(begun_ns)
+            self._stats.responded(begun_ns)
         else:
             connection.send(encode(results, version, correlation_id))
-            self._stats.answered(begun_ns)
+            self._stats.responded(begun_ns)
 
     # -- batches whose records have to be decoded ------------------------------------------------------------
 

@@ -84,7 +84,7 @@ def respond_when_acked(
                 partition_results[at] = error_result(partition_results[at][0], error, append.partition)
                 stats.failed(error.code)
                 append.partition.traffic.failed_produces += 1
-        stats.answered(begun_ns)
+        stats.responded(begun_ns)
         reply.send((encode(results, version, correlation_id, endpoints()),))
 
     AckWait([append for _, _, append in unacked], timeout_ms, complete, acks_all)

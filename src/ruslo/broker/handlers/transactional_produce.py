@@ -192,7 +192,7 @@ class TransactionalProduce:
             by_topic = self._partitions.by_id if self._version >= TOPIC_IDS_FROM else self._partitions.by_name
             count_failures(self._stats, by_topic, self._results)
         if self._acks == 0:
-            self._stats.answered(self._begun_ns)
+            self._stats.responded(self._begun_ns)
             if self._failed:
                 self._connection.close()
             elif self._reply is not None:
@@ -211,7 +211,7 @@ class TransactionalProduce:
                 self._leader_endpoints,
             )
         else:
-            self._stats.answered(self._begun_ns)
+            self._stats.responded(self._begun_ns)
             endpoints = self._leader_endpoints() if self._failed else ()
             response = encode(self._results, self._version, self._correlation_id, endpoints)
             if self._reply is not None:

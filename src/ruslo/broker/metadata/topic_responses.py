@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING, NamedTuple
 
-from ruslo.broker.requests.authorized_operations import NOT_ASKED, TOPIC_OPERATIONS
+from ruslo.broker.requests.authorized_operations import NOT_REQUESTED, TOPIC_OPERATIONS
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import INTERNAL_TOPICS
 from ruslo.protocol.messages.metadata_response import MetadataResponsePartition, MetadataResponseTopic
@@ -153,7 +153,7 @@ def _describe(image: MetadataImage, topic: TopicImage, kind: _Kind, lost: Set[in
     partitions = [
         _partition(image, index, partition, kind, lost) for index, partition in enumerate(topic.partitions)
     ]
-    return TopicResponse(topic, partitions, TOPIC_OPERATIONS if kind.with_operations else NOT_ASKED)
+    return TopicResponse(topic, partitions, TOPIC_OPERATIONS if kind.with_operations else NOT_REQUESTED)
 
 
 def _partition(

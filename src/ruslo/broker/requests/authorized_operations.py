@@ -1,4 +1,4 @@
-"""Bit fields that say what a principal may do (KIP-430). Without an authorizer everybody may do all."""
+"""Bit fields of the operations that a principal may perform (KIP-430). Without an authorizer: all of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def _bits(*operations: Operation) -> int:
     return sum(1 << operation for operation in operations)
 
 
-NOT_ASKED: Final = -(2**31)
+NOT_REQUESTED: Final = -(2**31)
+"""The value in a response whose request did not ask for authorized operations."""
 
 TOPIC_OPERATIONS: Final = _bits(
     Operation.READ,

@@ -1,11 +1,11 @@
-"""What one request may cost, checked before it is decoded: bytes, and elements of all its arrays together.
+"""Limits of a request, checked before it is decoded: bytes, and elements of all its arrays together.
 
-Decoding an element takes up to 2 µs and 300 bytes; answering for it takes up to 20 µs. Hence three rules:
+Decoding an element takes up to 2 µs and 300 bytes; handling it takes up to 20 µs. Hence three rules:
 
 * A request of more than ``INLINE_BYTES`` is decoded in a thread, not on the event loop.
-* A request with more than ``INLINE_ELEMENTS`` is answered in parts if its elements are independent of each
-  other (``request_parts``).
-* A request that is answered at once has a limit of elements that keeps the event loop below 50 ms.
+* A request with more than ``INLINE_ELEMENTS`` is handled in parts if its elements are independent of each
+  other (``requests/parts``).
+* A request that is handled as a whole has a limit of elements that keeps the event loop below 50 ms.
 
 Produce and Fetch have codecs of their own, which count partitions (``protocol.flat_reader``).
 """
@@ -18,7 +18,7 @@ INLINE_BYTES = 16 * 1024
 """The largest body that is decoded on the event loop: at one byte an element that takes 20 ms at most."""
 INLINE_ELEMENTS = 1_000
 LARGE_REQUESTS_MAX = 8
-"""Requests above the two limits that are worked on at a time; the next ones wait undecoded."""
+"""Requests above the two limits that are handled at a time; further ones wait undecoded."""
 
 
 class RequestBound(NamedTuple):
@@ -29,11 +29,11 @@ class RequestBound(NamedTuple):
 _MIB = 1024 * 1024
 _DEFAULT = RequestBound(8 * _MIB, 10_000)
 _IN_PARTS = RequestBound(8 * _MIB, 50_000)
-_FEW = RequestBound(_MIB, 1_000)
+_FEW_NAMES = RequestBound(_MIB, 1_000)
 _GROUP_STATE = RequestBound(32 * _MIB, 10_000)
 
 _BOUNDS = {
-    # Answered in parts.
+    # Handled in parts.
     "ConsumerGroupDescribe": _IN_PARTS,
     "DeleteGroups": _IN_PARTS,
     "DeleteRecords": _IN_PARTS,
@@ -44,10 +44,10 @@ _BOUNDS = {
     "FindCoordinator": _IN_PARTS,
     "ListOffsets": _IN_PARTS,
     "Metadata": _IN_PARTS,
-    # In parts of groups; the partitions of one group are answered at once.
+    # In parts of groups; the partitions of one group are handled together.
     "OffsetFetch": RequestBound(8 * _MIB, 20_000),
     "OffsetForLeaderEpoch": _IN_PARTS,
-    # An element costs next to nothing: it is looked up in a set.
+    # An element costs a lookup in a set.
     "DescribeLogDirs": RequestBound(8 * _MIB, 20_000),
     # The controller limits the metadata records of a request; replica ids are elements too.
     "AlterPartitionReassignments": RequestBound(8 * _MIB, 20_000),
@@ -60,11 +60,11 @@ _BOUNDS = {
     "WriteTxnMarkers": RequestBound(8 * _MIB, 20_000),
     # A few names: protocols of a member, filters, features.
     "JoinGroup": RequestBound(32 * _MIB, 1_000),
-    "ListConfigResources": _FEW,
-    "ListGroups": _FEW,
-    "ListTransactions": _FEW,
-    "UpdateFeatures": _FEW,
-    # Few elements with many bytes: assignments of large groups, other requests.
+    "ListConfigResources": _FEW_NAMES,
+    "ListGroups": _FEW_NAMES,
+    "ListTransactions": _FEW_NAMES,
+    "UpdateFeatures": _FEW_NAMES,
+    # Few elements with many bytes: assignments of large groups, enclosed requests.
     "Envelope": _GROUP_STATE,
     "SyncGroup": _GROUP_STATE,
 }

@@ -1,4 +1,4 @@
-"""What is known of a request besides its body."""
+"""The context of a request: its version, its client, and the connection that carried it."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ class RequestContext(NamedTuple):
     forwarded: bool = False
     """Whether a broker forwarded the request to this controller in an Envelope (KIP-590)."""
     connection: Connection | None = None
-    """Over which it came; None for what this node asks itself."""
+    """The connection that carried the request; None for a request of this node to itself."""

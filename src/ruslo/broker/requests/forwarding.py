@@ -1,7 +1,7 @@
-"""The inside of an Envelope (KIP-590): a client's request as it came, and who sent it.
+"""The content of an Envelope (KIP-590): a client's request as it was received, and its principal.
 
-RequestData and ResponseData are header and body, without the length in front; the principal is two bytes of
-version and the body of DefaultPrincipalData.
+RequestData and ResponseData are header and body, without the length prefix. The principal is a version of two
+bytes and the body of DefaultPrincipalData.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ def envelope(request: Message, context: RequestContext) -> EnvelopeRequest:
 
 
 def open_envelope(request: EnvelopeRequest) -> tuple[RequestHeader, Message, str]:
-    """The header, the request, and who asks. Raises ProtocolError."""
+    """Return the header, the request and the principal. Raises ProtocolError."""
     header, position = read_request_header(request.request_data, 0)
     api = API_BY_KEY[header.api_key]
     if not api.min_version <= header.api_version <= api.max_version:
-        raise ProtocolError(f"there is no version {header.api_version} of {api.name}")
+        raise ProtocolError(f"{api.name} v{header.api_version} is not supported")
     message, _ = api.request.read(request.request_data, position, header.api_version)
     data = request.request_principal or b""
     if len(data) < _PRINCIPAL_VERSION.size:
-        raise ProtocolError("it does not say who asks")
+        raise ProtocolError("the envelope has no principal")
     (version,) = _PRINCIPAL_VERSION.unpack_from(data)
     principal = DefaultPrincipalData.from_bytes(memoryview(data)[_PRINCIPAL_VERSION.size :], version)
     return header, message, f"{principal.type}:{principal.name}"
 
 
-def answer_envelope(header: RequestHeader, response: Message) -> bytes:
+def envelope_response(header: RequestHeader, response: Message) -> bytes:
     data = bytearray()
     write_response_header(data, header.api_key, header.api_version, header.correlation_id)
     response.write(data, header.api_version)
     return bytes(data)
 
 
-def open_answer(request: Message, version: int, data: ReadBuffer) -> Message:
+def open_response(request: Message, version: int, data: ReadBuffer) -> Message:
     """Raises ProtocolError."""
     _, position = read_response_header(data, 0, request.API_KEY, version)
     response, _ = API_BY_KEY[request.API_KEY].response.read(data, position, version)

@@ -1,4 +1,4 @@
-"""The loggers of this process, shown and changed as configs of the broker (KIP-412), by Kafka's levels."""
+"""The log levels of this process, described and altered as BROKER_LOGGER configs (KIP-412)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SET, _DELETE = 0, 1
 
 
 def logger_levels() -> dict[str, str]:
-    """Every logger of ours and the root, by the level in force."""
+    """Return the effective level of every Ruslo logger and the root logger, by name."""
     names = [name for name in logging.root.manager.loggerDict if name == "ruslo" or name.startswith("ruslo.")]
     levels = {ROOT: _name_of(logging.root.level)}
     for name in sorted(names):
@@ -33,24 +33,24 @@ def logger_levels() -> dict[str, str]:
 def change_logger_levels(
     node_id: int, resource_name: str, changes: Sequence[tuple[str, int, str | None]], *, validate_only: bool
 ) -> None:
-    """All changes or none; KafkaError says which one cannot be made."""
+    """Make all changes or none; raises KafkaError for the first invalid one."""
     require_own_loggers(node_id, resource_name)
     known = logger_levels()
     for name, operation, value in changes:
         if operation not in (_SET, _DELETE):
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"the level of logger {name} can be set or deleted only"
+                ErrorCode.INVALID_REQUEST, f"the level of logger {name} can only be set or deleted"
             )
         if name not in known:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"there is no logger {name!r}")
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown logger {name!r}")
         if operation == _DELETE and name == ROOT:
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, "the root logger has no level to fall back to; set one"
+                ErrorCode.INVALID_REQUEST, "the level of the root logger cannot be deleted; set one"
             )
         if operation == _SET and value not in _LEVEL_OF:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"{value!r} is no level for {name}; there are {', '.join(_LEVEL_OF)}",
+                f"{value!r} is not a level for {name}; use one of {', '.join(_LEVEL_OF)}",
             )
     if validate_only:
         return
@@ -63,7 +63,7 @@ def require_own_loggers(node_id: int, resource_name: str) -> None:
     if resource_name != str(node_id):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"loggers of broker {resource_name!r} are asked of broker {node_id}, which knows its own only",
+            f"broker {node_id} does not know the loggers of broker {resource_name!r}; ask that broker",
         )
 
 

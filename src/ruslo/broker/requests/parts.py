@@ -1,8 +1,8 @@
-"""Large requests whose elements are independent of each other, answered part by part.
+"""Large requests whose elements are independent of each other, handled part by part.
 
-The table says which array of the request is divided and which array of the response the answers are in. An
-array of topics may hold partitions, which are divided as well: the answers for one topic are put together
-again. Between two parts the event loop serves other clients.
+The table names the array of the request that is divided, and the array of the response with the results. An
+array of topics may hold partitions, which are divided as well: the results of one topic are merged again.
+Between two parts the event loop serves other clients.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from ruslo.protocol.message import Message
 class Division(NamedTuple):
     """Names of the arrays in request and response."""
 
-    asked: str
-    answered: str
-    inner_asked: str | None = None
+    request_array: str
+    response_array: str
+    inner_request_array: str | None = None
     """The array inside each element, of partitions as a rule."""
-    inner_answered: str | None = None
+    inner_response_array: str | None = None
     size: int = 250
-    """Elements of a part: what is answered within a few milliseconds."""
+    """Elements of a part, which is handled within a few milliseconds."""
     unique: tuple[str, ...] = ()
-    """Fields that name an element whose repetitions are left out, because each would cost a whole answer."""
+    """Fields that identify an element. Duplicates are left out, because each would cost a whole result."""
     first_part_only: str | None = None
-    """A flag of the request that holds for its first part only."""
+    """A flag of the request that applies to its first part only."""
 
 
 _TOPIC_PARTITIONS = Division("topics", "topics", "partitions", "partitions")
@@ -46,7 +46,7 @@ DIVISIONS = {
     "DescribeTransactions": (Division("transactional_ids", "transaction_states"),),
     "FindCoordinator": (Division("coordinator_keys", "coordinators"),),
     "ListOffsets": (_TOPIC_PARTITIONS._replace(size=50),),
-    # Clients ask again for topics that are still to be created.
+    # Clients request topics again that are not created yet.
     "Metadata": (Division("topics", "topics", first_part_only="allow_auto_topic_creation"),),
     "OffsetFetch": (
         Division("groups", "groups"),
@@ -57,10 +57,10 @@ DIVISIONS = {
 
 
 def parts_of(api_name: str, request: Message) -> tuple[Division, Iterator[Message]] | None:
-    """How the request is divided, and its parts one after the other; None if it is answered as a whole."""
+    """Return the division of the request and its parts; None if it is handled as a whole."""
     request_fields: Any = request
     for division in DIVISIONS.get(api_name, ()):
-        elements = getattr(request_fields, division.asked)
+        elements = getattr(request_fields, division.request_array)
         if elements:
             if division.unique:
                 elements = _unique(elements, division)
@@ -72,9 +72,13 @@ def _unique(elements: Sequence[Any], division: Division) -> list[Any]:
     names = [tuple(getattr(each, field) for field in division.unique) for each in elements]
     by_name = dict(zip(reversed(names), reversed(elements), strict=True))
     first_ones = list(reversed(by_name.values()))
-    if division.inner_asked is not None:
+    if division.inner_request_array is not None:
         for each in first_ones:
-            setattr(each, division.inner_asked, list(dict.fromkeys(getattr(each, division.inner_asked))))
+            setattr(
+                each,
+                division.inner_request_array,
+                list(dict.fromkeys(getattr(each, division.inner_request_array))),
+            )
     return first_ones
 
 
@@ -84,27 +88,27 @@ def _parts(request: Message, division: Division, elements: Sequence[Any]) -> Ite
     for element in elements:
         for piece, weight in _pieces(element, division):
             if weight > room and chosen:
-                yield _with(request, division.asked, chosen)
+                yield _with(request, division.request_array, chosen)
                 chosen, room = [], division.size
                 if division.first_part_only is not None:
                     request = _with(request, division.first_part_only, False)
             chosen.append(piece)
             room -= weight
-    yield _with(request, division.asked, chosen)
+    yield _with(request, division.request_array, chosen)
 
 
 def _pieces(element: Any, division: Division) -> Iterator[tuple[Any, int]]:
-    """The element in pieces that fit a part, each with its number of elements."""
-    if division.inner_asked is None:
+    """Divide an element into pieces that fit a part; yields each with its number of inner elements."""
+    if division.inner_request_array is None:
         yield element, 1
         return
-    inner = getattr(element, division.inner_asked)
+    inner = getattr(element, division.inner_request_array)
     if not inner or len(inner) <= division.size:
         yield element, max(len(inner or ()), 1)
         return
     for start in range(0, len(inner), division.size):
         piece = inner[start : start + division.size]
-        yield _with(element, division.inner_asked, piece), len(piece)
+        yield _with(element, division.inner_request_array, piece), len(piece)
 
 
 def _with(struct: Any, field: str, value: object) -> Any:
@@ -114,24 +118,26 @@ def _with(struct: Any, field: str, value: object) -> Any:
 
 
 def merge(division: Division, responses: Sequence[Message]) -> Message:
-    """The responses to the parts as one; fields outside the array are those of the last one."""
+    """Merge the responses to the parts; fields outside the array are those of the last one."""
     merged: list[Any] = []
     for response in responses:
-        if division.inner_answered is None:
-            merged += getattr(response, division.answered)
+        if division.inner_response_array is None:
+            merged += getattr(response, division.response_array)
             continue
-        for answer in getattr(response, division.answered):
-            if merged and _is_same_topic(merged[-1], answer):
-                getattr(merged[-1], division.inner_answered).extend(getattr(answer, division.inner_answered))
+        for result in getattr(response, division.response_array):
+            if merged and _is_same_topic(merged[-1], result):
+                getattr(merged[-1], division.inner_response_array).extend(
+                    getattr(result, division.inner_response_array)
+                )
             else:
-                merged.append(answer)
+                merged.append(result)
     last = responses[-1]
-    setattr(last, division.answered, merged)
+    setattr(last, division.response_array, merged)
     return last
 
 
-def _is_same_topic(before: Any, answer: Any) -> bool:
-    """A topic that was asked for twice in a row gets one answer as well."""
-    name = "topic" if hasattr(answer, "topic") else "name"
-    same: bool = getattr(before, name) == getattr(answer, name)
+def _is_same_topic(before: Any, result: Any) -> bool:
+    """Whether two results belong to one topic, as of a topic that the request names twice in a row."""
+    name = "topic" if hasattr(result, "topic") else "name"
+    same: bool = getattr(before, name) == getattr(result, name)
     return same

@@ -10,7 +10,7 @@ from ruslo.broker.controller.gateway import ControllerGateway
 from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.broker.quorum.raft import RaftDriver
 from ruslo.broker.requests.context import RequestContext
-from ruslo.broker.requests.forwarding import answer_envelope, open_envelope
+from ruslo.broker.requests.forwarding import envelope_response, open_envelope
 from ruslo.machines.raft.voters import Endpoint
 from ruslo.model.clock import SystemClock
 from ruslo.protocol.message import Message
@@ -53,7 +53,7 @@ def forwarded(responds_late: bool) -> Message:
         metadata.handle_leader_change(OURS, 2)
         await asyncio.sleep(0.01 if responds_late else 60)
         header, _, _ = open_envelope(asked.message)
-        return EnvelopeResponse(error_code=0, response_data=answer_envelope(header, removed("remotely")))
+        return EnvelopeResponse(error_code=0, response_data=envelope_response(header, removed("remotely")))
 
     async def forward() -> Message:
         async with ScriptedBroker(script) as other:

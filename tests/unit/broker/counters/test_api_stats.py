@@ -38,7 +38,7 @@ def test_stats_of_an_api_are_made_once_and_count_by_code() -> None:
     stats = requests.of("Heartbeat")
     assert requests.of("Heartbeat") is stats
     assert isinstance(stats, ApiStats)
-    stats.answered(stats.now_ns())
+    stats.responded(stats.now_ns())
     stats.count_errors(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     stats.count_errors(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     stats.count_errors(HeartbeatResponse())

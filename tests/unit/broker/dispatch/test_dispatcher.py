@@ -96,7 +96,7 @@ def test_the_tables() -> None:
 
 
 @pytest.mark.parametrize("version", [5, 99, -1, 32767])
-async def test_an_unknown_version_of_api_versions_is_answered_in_version_0(
+async def test_an_unknown_version_of_api_versions_gets_a_response_in_version_0(
     tmp_path: Path, version: int
 ) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
@@ -106,7 +106,7 @@ async def test_an_unknown_version_of_api_versions_is_answered_in_version_0(
         answer = ApiVersionsResponse.from_bytes(body[4:], 0)
         assert ErrorCode(answer.error_code) is ErrorCode.UNSUPPORTED_VERSION
         assert {each.api_key for each in answer.api_keys} == set(served(node))
-        # The client goes on, on the same connection, with a version that it has learned.
+        # The client continues on the same connection, in a version from the response.
         retried = await client.call(ApiVersionsRequest(), ApiVersionsResponse, 2)
         assert retried.error_code == 0
 
@@ -116,16 +116,16 @@ BAD_FRAMES = {
     "half a header": (struct.pack(">hhi", API_VERSIONS, 0, 1), "too short"),
     "unknown API": (struct.pack(">hhih", 4, 0, 1, -1), "API key 4"),
     "negative API": (struct.pack(">hhih", -1, 0, 1, -1), "API key -1"),
-    "not served yet": (struct.pack(">hhih", 84, 0, 1, -1), "API key 84"),
+    "not supported yet": (struct.pack(">hhih", 84, 0, 1, -1), "API key 84"),
     "version too new": (struct.pack(">hhih", 3, 99, 1, -1), "Metadata v99"),
     "version too old": (struct.pack(">hhih", 1, 3, 1, -1), "Fetch v3"),
     "negative version": (struct.pack(">hhih", 3, -1, 1, -1), "Metadata v-1"),
     "client id too long": (struct.pack(">hhih", 3, 1, 1, 500) + b"short", "client id"),
     "client id of negative length": (struct.pack(">hhih", 3, 1, 1, -2) + bytes(4), "client id"),
-    "no header tags": (struct.pack(">hhih", 3, 12, 1, -1), "header is cut"),
-    "cut header tags": (struct.pack(">hhih", 3, 12, 1, -1) + b"\x02\x00\x05ab", "header"),
+    "no header tags": (struct.pack(">hhih", 3, 12, 1, -1), "header is truncated"),
+    "truncated header tags": (struct.pack(">hhih", 3, 12, 1, -1) + b"\x02\x00\x05ab", "header"),
     "endless header tags": (struct.pack(">hhih", 3, 12, 1, -1) + b"\xff\xff\xff\xff\xff\xff", "header"),
-    "cut body": (request_bytes(MetadataRequest(), 1)[:-2], "malformed Metadata request v1"),
+    "truncated body": (request_bytes(MetadataRequest(), 1)[:-2], "malformed Metadata request v1"),
     "garbage body": (struct.pack(">hhih", 19, 2, 1, -1) + b"\xde\xad\xbe\xef" * 9, "malformed CreateTopics"),
     "garbage in Produce": (struct.pack(">hhih", 0, 9, 1, -1) + b"\x00" + b"\xff" * 40, "Produce"),
     "garbage in Fetch": (struct.pack(">hhih", 1, 12, 1, -1) + b"\x00" + b"\xff" * 40, "Fetch"),
@@ -134,7 +134,7 @@ BAD_FRAMES = {
 
 
 @pytest.mark.parametrize("name", BAD_FRAMES)
-async def test_what_is_no_request_closes_its_connection_and_is_logged_once(
+async def test_an_invalid_request_closes_its_connection_and_is_logged_once(
     tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     body, reason = BAD_FRAMES[name]
@@ -146,7 +146,7 @@ async def test_what_is_no_request_closes_its_connection_and_is_logged_once(
         caplog.clear()
         bad.send(MetadataRequest(topics=[]), 1)
         bad.send_bytes(frame(body) + frame(request_bytes(MetadataRequest(), 1)))
-        # The answer to the request before the fault comes still, then the end.
+        # The response to the request before it is sent, then the connection is closed.
         await bad.receive(MetadataResponse)
         assert await bad.read_to_the_end() == b""
         warnings = [each.getMessage() for each in caplog.records]
@@ -228,7 +228,7 @@ def test_an_answer_that_cannot_be_encoded_closes_the_connection(
             assert await client.read_to_the_end() == b""
 
     run(story())
-    assert "the answer to DescribeCluster v0 cannot be encoded" in caplog.text
+    assert "the DescribeCluster v0 response cannot be encoded" in caplog.text
 
 
 async def test_slow_answers_keep_their_place(tmp_path: Path) -> None:

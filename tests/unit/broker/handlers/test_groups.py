@@ -50,7 +50,7 @@ from tests.support.groups.group_requests import (
 )
 
 ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-NOT_ASKED = -(2**31)
+NOT_REQUESTED = -(2**31)
 FEW_PARTITIONS = {"offsets.topic.num.partitions": "8"}
 
 
@@ -236,7 +236,7 @@ async def test_lists_are_filtered_by_state_and_type(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("asked", [True, False])
 async def test_authorized_operations(tmp_path: Path, asked: bool) -> None:
-    expected = ALL_OPERATIONS if asked else NOT_ASKED
+    expected = ALL_OPERATIONS if asked else NOT_REQUESTED
     async with ready_node(tmp_path) as (_, client):
         await commit(client, "old", {0: 1})
         await client.call(consumer_beat("new", "m"), ConsumerGroupHeartbeatResponse)
@@ -249,7 +249,7 @@ async def test_authorized_operations(tmp_path: Path, asked: bool) -> None:
         assert by_id["new"].authorized_operations == expected
         assert by_id["new"].members[0].member_id == "m"
         assert by_id["old"].error_code == ErrorCode.GROUP_ID_NOT_FOUND
-        assert by_id["old"].authorized_operations == NOT_ASKED
+        assert by_id["old"].authorized_operations == NOT_REQUESTED
 
 
 async def test_offsets_can_be_deleted(tmp_path: Path) -> None:

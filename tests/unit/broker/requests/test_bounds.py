@@ -54,8 +54,8 @@ def test_every_api_has_a_bound_that_its_name_exists_for() -> None:
     assert set(DIVISIONS) <= set(HANDLERS)
     for name, divisions in DIVISIONS.items():
         for division in divisions:
-            assert division.asked in API_BY_NAME[name].request.__slots__
-            assert division.answered in API_BY_NAME[name].response.__slots__
+            assert division.request_array in API_BY_NAME[name].request.__slots__
+            assert division.response_array in API_BY_NAME[name].response.__slots__
 
 
 class TestDecoding:

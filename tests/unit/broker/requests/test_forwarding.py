@@ -5,7 +5,7 @@ import ipaddress
 import pytest
 
 from ruslo.broker.requests.context import RequestContext
-from ruslo.broker.requests.forwarding import answer_envelope, envelope, open_answer, open_envelope
+from ruslo.broker.requests.forwarding import envelope, envelope_response, open_envelope, open_response
 from ruslo.model.errors import ProtocolError
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ruslo.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
@@ -30,7 +30,7 @@ def test_a_request_arrives_as_it_was_sent_with_who_sent_it(version: int) -> None
     assert bytes(received.client_host_address) == ipaddress.ip_address("10.0.0.7").packed
 
     response = CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_message=None)])
-    opened = open_answer(REQUEST, version, answer_envelope(header, response))
+    opened = open_response(REQUEST, version, envelope_response(header, response))
     assert isinstance(opened, CreateTopicsResponse)
     assert [topic.name for topic in opened.topics] == ["t"]
 
