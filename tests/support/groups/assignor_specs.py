@@ -81,7 +81,7 @@ RACKS = ("r1", "r2", "r3")
 
 @st.composite
 def groups(draw: st.DrawFn, *, homogeneous: bool | None = None) -> GroupSpec:
-    """Any group: racks, lags and weights, with some present target, also of topics nobody wants any more."""
+    """Any group: racks, lags and weights, with a current target that may contain unsubscribed topics."""
     topics = []
     for number in range(draw(st.integers(1, 4))):
         size = draw(st.integers(1, 12))
@@ -89,11 +89,11 @@ def groups(draw: st.DrawFn, *, homogeneous: bool | None = None) -> GroupSpec:
         lags = st.lists(st.integers(-1, 1_000), min_size=size, max_size=size)
         topics.append(topic(f"t{number}", size, draw(st.just([]) | racks), draw(st.just([]) | lags)))
     names = [each.name for each in topics]
-    everybody = draw(st.booleans()) if homogeneous is None else homogeneous
+    same_topics = draw(st.booleans()) if homogeneous is None else homogeneous
     members = [
         member(
             f"m{number}",
-            names if everybody else draw(st.frozensets(st.sampled_from(names))),
+            names if same_topics else draw(st.frozensets(st.sampled_from(names))),
             instance_id=draw(st.none() | st.just(f"i{number}")),
             rack_id=draw(st.none() | st.sampled_from(RACKS)),
             client_id=draw(st.sampled_from(["", "app;weight=2", "weight=0.5"])),

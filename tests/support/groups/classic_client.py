@@ -172,7 +172,7 @@ def stable_group(bench: GroupBench, *clients: ClassicClient) -> None:
 
 
 def settle(*clients: ClassicClient) -> None:
-    """All of them have joined: the leader assigns, everybody syncs."""
+    """Complete a rebalance that all have joined: the leader assigns, and all members sync."""
     assignments = {client.member_id: client.name.encode() for client in clients}
     leader = next(client for client in clients if client.leads)
     for client in clients:

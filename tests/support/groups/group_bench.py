@@ -68,7 +68,7 @@ class Topics:
 
 
 class Coordinator(Protocol):
-    """Whoever answers for groups: the machine on a bench, or a whole broker."""
+    """A coordinator of groups: the machine on a bench, or a whole broker."""
 
     def send(self, request: Message, version: int | None = None, client: str = "app") -> int:
         """A request whose answer may come later; gives its token."""
@@ -113,14 +113,14 @@ class GroupBench:
         self.assignors = assignors or InlineAssignors()
         self.now_ms = 0
         self.wall_shift_ms = 0
-        """Somebody has set the wall clock."""
+        """The change of the wall clock relative to the monotonic clock."""
         self.log: list[Logged] = []
         self.answers: dict[Hashable, Message] = {}
         self.queries: list[GroupQuery] = []
         self.append_error: ErrorCode | None = None
-        """Set: the log refuses the next append with this."""
+        """The next append fails with this error."""
         self.commit_error: ErrorCode | None = None
-        """Set: the next append is written, but nobody confirms it."""
+        """The next append is written, but not committed in time, and fails with this error."""
         self._requests: dict[Hashable, tuple[Message, int]] = {}
         self._tokens = count(1)
         self._uuids = count(1)

@@ -38,7 +38,7 @@ class Chaos:
         topics = SimTopics().with_topic("orders", 6).with_topic("parcels", 3)
         settings = GroupSettings(
             initial_rebalance_delay_ms=random.choice([0, 3_000]),
-            consumer_assignors=(random.choice(["uniform", "range", "somebody's own"]),),
+            consumer_assignors=(random.choice(["uniform", "range", "a user's own"]),),
             consumer_assignment_interval_ms=random.choice([0, 1_000]),
         )
         self.coordinator = SimCoordinator(
@@ -110,10 +110,10 @@ class Chaos:
             return
         actions: list[tuple[Callable[[], None], int]] = [
             (self._join_somewhere, 30),
-            (partial(self._somebody, self._leave), 10),
-            (partial(self._somebody, self._kill), 7),
-            (partial(self._somebody, lambda each: each.stall(self.random.randint(1_000, 90_000))), 12),
-            (partial(self._somebody, self._subscribe), 8),
+            (partial(self._random_member, self._leave), 10),
+            (partial(self._random_member, self._kill), 7),
+            (partial(self._random_member, lambda each: each.stall(self.random.randint(1_000, 90_000))), 12),
+            (partial(self._random_member, self._subscribe), 8),
             (self._grow_topic, 3),
             (self._make_topic, 3),
             (self._delete_topic, 2),
@@ -134,7 +134,7 @@ class Chaos:
     def _living(self, group: str) -> list[SimMember]:
         return [each for each in self.members if each.alive and each.group_id == group]
 
-    def _somebody(self, action: Callable[[SimMember], None]) -> None:
+    def _random_member(self, action: Callable[[SimMember], None]) -> None:
         living = [each for each in self.members if each.alive]
         if living:
             action(self.random.choice(living))
@@ -173,7 +173,7 @@ class Chaos:
         return self.random.sample(names, self.random.randint(1, len(names)))
 
     def _some_instance(self, group: str, name: str, *, new: bool) -> tuple[str | None, list[str]]:
-        """Somebody who comes back, or is new; and what it wants to read."""
+        """A member that rejoins or is new, and its subscription."""
         if self.random.random() < 0.6:
             return None, self._some_topics()
         free = sorted(each for each in self._instances[group] if each.startswith("new") == new)

@@ -27,7 +27,7 @@ PUT_OUT = (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_MEMBER_EPOCH)
 
 
 def new_transactional(bootstrap: str, transactional_id: str, settings: Settings | None = None) -> Producer:
-    """An initialised producer; whoever had the id before is fenced."""
+    """An initialized producer; earlier producers of the id are fenced."""
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -83,7 +83,7 @@ def committed_messages(bootstrap: str, topic: str, partitions: int = 1) -> list[
 
 
 class Feed(threading.Thread):
-    """Records at a steady rate for whoever reads the topic, idempotent, until ``stop``."""
+    """Produces records at a steady rate with an idempotent producer until ``stop``."""
 
     RECORDS_PER_S = 250
 
@@ -174,7 +174,7 @@ class Copier:
     def step(self, size: int, *, commit: bool = True) -> int:
         """One transaction with up to ``size`` records; returns how many there were."""
         # Taken before records are: a member that was put out and has joined again while it worked on them
-        # must not commit with its new epoch, for the partitions may be somebody else's.
+        # must not commit with its new epoch, because another member may own the partitions.
         membership = self._consumer.consumer_group_metadata()
         messages = [each for each in self._consumer.consume(size, 0.5) if each.error() is None]
         if not messages:
@@ -198,7 +198,7 @@ class Copier:
     def _committed(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """With the beginning where nothing is committed; an open transaction is waited for.
 
-        Nothing for a member that was put out: it begins anew when it has joined again.
+        A member that was removed does nothing: it starts again when it has rejoined.
         """
         deadline = time.monotonic() + CALL_S
         while True:

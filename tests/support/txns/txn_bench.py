@@ -115,7 +115,7 @@ class TxnBench:
         self.cluster = cluster or default_cluster()
         self.now_ms = 0
         self.wall_shift_ms = 0
-        """Somebody has set the wall clock."""
+        """The change of the wall clock relative to the monotonic clock."""
         self.log: list[tuple[bytes, bytes | None]] = []
         self.answers: dict[Hashable, Message] = {}
         self.markers: list[Marker] = []
@@ -124,12 +124,12 @@ class TxnBench:
         """Under way to leaders; empty while ``leaders_answer``."""
         self.leaders_answer = True
         self.uncommitted: list[TxnOutcome] = []
-        """Appended, and nobody has confirmed it; empty while ``commits_at_once``."""
+        """Appended but not committed outcomes; empty while ``commits_at_once``."""
         self.commits_at_once = True
         self.append_error: ErrorCode | None = None
-        """Set: the log refuses the next append with this."""
+        """The next append fails with this error."""
         self.commit_error: ErrorCode | None = None
-        """Set: the next append is written, but nobody confirms it in time."""
+        """The next append is written, but not committed in time, and fails with this error."""
         self.allocations: list[AllocateProducerId] = []
         """Producer ids that are still to come; empty while ``ids_at_hand``."""
         self.ids_at_hand = True

@@ -63,7 +63,7 @@ class TxnProducer:
     sequences: dict[tuple[str, int], int] = field(default_factory=dict)
 
     async def init(self, timeout_ms: int = 60_000) -> ErrorCode:
-        """Begins to be this id's producer, whoever was it before."""
+        """Initialize the producer id; earlier producers of the transactional id are fenced."""
         if self.producer_id < 0:
             assert (await find_txn_coordinator(self.client, self.transactional_id)).error_code == 0
         request = InitProducerIdRequest(

@@ -1,17 +1,17 @@
-"""A transaction shard in a world of trouble: requests come late, twice and out of order, appends fail or
-nobody confirms them, markers get lost before or after they are written, leaders and coordinators move.
+"""A transaction shard under random faults: requests arrive late, twice and out of order, appends fail or are
+not committed in time, markers are lost before or after they are written, leaders and coordinators move.
 
-Everything random comes from one seed. Each step checks what must hold whatever happens:
+All randomness comes from one seed. Each step checks the invariants:
 
-- *decisions stand*: once an end is safe in the log, its markers and its completion say the same;
-- *nobody is left out*: an end is complete when every partition has its marker, not before;
-- *markers are right*: producer id, epoch, outcome and version are those of the decision, the coordinator
-  epoch is the present one, and no leader refuses one;
-- *epochs go forward*: of an id's committed states, and a producer that is new gets what nobody was given;
-- *nobody is lied to*: an end of version 2 that was confirmed is the one that was decided;
-- *the log is the truth*: what a new coordinator would load is what the present one has.
+- *prepared is final*: after a committed Prepare*, its markers and its completion have the same result;
+- *complete means marked*: a transaction is complete when every partition has its marker, not before;
+- *markers are right*: producer id, epoch, result and version are those of Prepare*, the coordinator epoch is
+  the current one, and no leader rejects one;
+- *epochs increase*: of an id's committed states, and a new producer gets an unused epoch;
+- *responses are right*: an EndTxn of version 2 that succeeded is the one that was prepared;
+- *the log is the truth*: a new coordinator would load the state of the current one.
 
-And when the trouble stops, every id comes to rest.
+When the faults stop, every id becomes idle.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Sent(NamedTuple):
     """A request in the network."""
 
     client: Client | None
-    """None: a copy that nobody waits for."""
+    """None: a duplicate, without a waiting client."""
     request: Message
     version: int
 
@@ -248,7 +248,7 @@ class World:
         return code
 
     def connection_breaks(self) -> None:
-        """The markers are lost, written, or written much later; nobody can tell."""
+        """The markers are lost, written, or written much later; the coordinator does not know."""
         if not self.bench.sends:
             return
         send = self.bench.sends.pop(self.random.randrange(len(self.bench.sends)))
@@ -313,7 +313,7 @@ class World:
         self.check_sends()
 
     def coordinator_moves(self) -> None:
-        """What nobody confirmed may be lost with the old leader's log, or be found by the new one."""
+        """Uncommitted records may be lost with the old leader's log, or loaded by the new one."""
         bench = self.bench
         self.check_log()
         if self.random.random() < 0.5:
@@ -427,7 +427,7 @@ class World:
             bench.now_ms += 1_000
             self.fire_timers()
         assert bench.fenced == []
-        assert not self.waiting, "somebody was never answered"
+        assert not self.waiting, "a request never got a response"
         assert not self.decisions
         for transaction in bench.shard.state.transactions.values():
             assert transaction.pending is None

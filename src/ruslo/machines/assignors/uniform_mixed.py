@@ -16,7 +16,7 @@ from ruslo.machines.assignors.spec import GroupSpec, Partitions
 from ruslo.model.ids import Uuid
 
 LEVELLING_ROUNDS_MAX = 16
-NOBODY = -1
+NO_OWNER = -1
 
 _signed_halves = Struct(">qq").unpack
 """The order of Kafka's topic ids: two signed numbers."""
@@ -35,7 +35,7 @@ class MixedAssignment:
             if subscribers
         }
         self._owners = {
-            topic_id: [NOBODY] * group.topics[topic_id].partition_count for topic_id in self._subscribers
+            topic_id: [NO_OWNER] * group.topics[topic_id].partition_count for topic_id in self._subscribers
         }
 
     def build(self) -> dict[str, Partitions]:
@@ -54,13 +54,13 @@ class MixedAssignment:
 
     def _give(self, topic_id: Uuid, partition: int, member: int) -> None:
         owners = self._owners[topic_id]
-        if owners[partition] != NOBODY:
+        if owners[partition] != NO_OWNER:
             self._loads[owners[partition]] -= 1
         owners[partition] = member
         self._loads[member] += 1
 
     def _assign_free(self, topic_id: Uuid) -> None:
-        free = [partition for partition, owner in enumerate(self._owners[topic_id]) if owner == NOBODY]
+        free = [partition for partition, owner in enumerate(self._owners[topic_id]) if owner == NO_OWNER]
         if free:
             levels = Levels(self._loads, self._subscribers[topic_id])
             for partition in free:

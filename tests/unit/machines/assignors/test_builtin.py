@@ -25,7 +25,7 @@ def test_every_partition_once_to_a_subscriber(name: str, spec: GroupSpec) -> Non
 @pytest.mark.parametrize("name", BUILTIN_ASSIGNORS)
 @settings(max_examples=25)
 @given(spec=groups())
-def test_settled_group_does_not_move(name: str, spec: GroupSpec) -> None:
+def test_stable_group_does_not_move(name: str, spec: GroupSpec) -> None:
     """Asked again and again with its own answer it comes to rest."""
     assignor = BUILTIN_ASSIGNORS[name]
     for _ in range(8):
@@ -38,7 +38,7 @@ def test_settled_group_does_not_move(name: str, spec: GroupSpec) -> None:
 
 
 @pytest.mark.parametrize("name", BUILTIN_ASSIGNORS)
-def test_nobody_and_nothing(name: str) -> None:
+def test_a_group_without_members_or_topics(name: str) -> None:
     assignor = BUILTIN_ASSIGNORS[name]
     assert not any(assignor.assign(group([topic("t", 3)], [])).values())
     assert not any(assignor.assign(group([], [member("a", [])])).values())

@@ -20,7 +20,7 @@ def local_count(spec: GroupSpec, assignment: dict[str, Partitions]) -> int:
     )
 
 
-def test_everybody_reads_in_its_own_rack() -> None:
+def test_members_fetch_within_their_racks() -> None:
     racks = [["r3"], ["r1"], ["r2"], ["r3"], ["r1"], ["r2"]]
     spec = group(
         [topic("t", 6, racks)],
@@ -42,7 +42,7 @@ def test_evenness_comes_first() -> None:
     assert counts == {"near": 2, "far": 2}
 
 
-def test_longer_share_goes_where_it_is_near() -> None:
+def test_larger_quota_goes_to_a_local_member() -> None:
     spec = group(
         [topic("t", 3, [["r1"], ["r1"], ["r2"]])],
         [member("b", ["t"], {"t": [0]}, rack_id="r1"), member("a", ["t"], {"t": [1, 2]}, rack_id="r2")],
@@ -71,7 +71,7 @@ def test_subscriptions_are_respected_in_exchanges() -> None:
 
 @settings(max_examples=25)
 @given(spec=groups())
-def test_as_even_as_uniform_and_no_farther(spec: GroupSpec) -> None:
+def test_as_balanced_as_uniform_and_at_least_as_local(spec: GroupSpec) -> None:
     even, near = UniformAssignor().assign(spec), RACK_AWARE.assign(spec)
     assert sorted(map(len, held(spec, near).values())) == sorted(map(len, held(spec, even).values()))
     assert local_count(spec, near) >= local_count(spec, even)
@@ -79,7 +79,7 @@ def test_as_even_as_uniform_and_no_farther(spec: GroupSpec) -> None:
 
 @settings(max_examples=25)
 @given(spec=groups(homogeneous=True))
-def test_no_exchange_of_two_would_bring_more_near(spec: GroupSpec) -> None:
+def test_no_swap_would_make_more_partitions_local(spec: GroupSpec) -> None:
     after = held(spec, RACK_AWARE.assign(spec))
 
     def near(member_id: str, place: tuple[bytes, int]) -> bool:

@@ -17,7 +17,7 @@ def test_shares_differ_by_one() -> None:
     assert shares(UNIFORM, spec) == {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}, "c": {"t": [4, 5, 6]}}
 
 
-def test_newcomer_takes_as_little_as_can_be() -> None:
+def test_new_member_moves_few_partitions() -> None:
     spec = group(
         [topic("t", 6)],
         [member("a", ["t"], {"t": [0, 1, 2]}), member("b", ["t"], {"t": [3, 4, 5]}), member("c", ["t"])],
@@ -25,12 +25,12 @@ def test_newcomer_takes_as_little_as_can_be() -> None:
     assert shares(UNIFORM, spec) == {"a": {"t": [0, 1]}, "b": {"t": [3, 4]}, "c": {"t": [2, 5]}}
 
 
-def test_partitions_of_who_left_are_spread() -> None:
+def test_partitions_of_a_leaving_member_are_spread() -> None:
     spec = group([topic("t", 6)], [member("a", ["t"], {"t": [0, 1]}), member("b", ["t"], {"t": [2, 3]})])
     assert shares(UNIFORM, spec) == {"a": {"t": [0, 1, 4]}, "b": {"t": [2, 3, 5]}}
 
 
-def test_longer_share_stays_with_who_has_it() -> None:
+def test_larger_quota_stays_with_its_owner() -> None:
     spec = group([topic("t", 3)], [member("a", ["t"], {"t": [0]}), member("b", ["t"], {"t": [1, 2]})])
     assert shares(UNIFORM, spec) == {"a": {"t": [0]}, "b": {"t": [1, 2]}}
 
@@ -53,7 +53,7 @@ def test_even_and_sticky_when_all_want_the_same(spec: GroupSpec) -> None:
     assert max(counts) - min(counts) <= 1
     share, longer = divmod(sum(counts), len(counts))
     before = held(spec, {each.member_id: each.current for each in spec.members.values()})
-    # No division keeps more: everybody keeps a share, the longer ones go where they are used.
+    # No assignment keeps more: all members keep a quota, and the larger quotas go where they are used.
     possible = sum(min(len(partitions), share) for partitions in before.values())
     possible += min(longer, sum(len(partitions) > share for partitions in before.values()))
     assert sum(len(before[each] & after[each]) for each in spec.members) == possible

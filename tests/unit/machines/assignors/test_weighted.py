@@ -57,7 +57,7 @@ def test_equal_weights_are_even_and_sticky() -> None:
 
 @settings(max_examples=25)
 @given(spec=groups(homogeneous=True))
-def test_nobody_is_off_by_more_than_a_partition_or_two(spec: GroupSpec) -> None:
+def test_no_member_is_off_by_more_than_two_partitions(spec: GroupSpec) -> None:
     after = held(spec, WEIGHTED.assign(spec))
     weights = {each.member_id: weight_of(each.client_id) for each in spec.members.values()}
     total, weight = sum(map(len, after.values())), sum(weights.values())

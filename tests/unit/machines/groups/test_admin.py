@@ -97,7 +97,7 @@ def test_describe_a_stable_group() -> None:
     )
 
 
-def test_between_generations_there_is_no_protocol_to_describe_subscriptions_by() -> None:
+def test_description_during_a_rebalance_has_no_metadata() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     stable_group(bench, a)
@@ -119,7 +119,7 @@ def test_absent_group_is_dead(version: int) -> None:
     assert described.error_message == ("Group 'g' does not exist" if version >= 6 else None)
 
 
-def test_delete_takes_offsets_and_the_group() -> None:
+def test_delete_removes_offsets_and_the_group() -> None:
     bench = bench_with_groups()
     commit_in_transaction(bench, 7, 5, group="offsets-only", partition=1)
     written = len(bench.log)

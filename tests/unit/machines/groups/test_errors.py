@@ -78,7 +78,7 @@ def codes(message: object) -> set[int]:
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: type(each).__name__)
-def test_every_request_can_be_refused_in_every_version(request_: Message) -> None:
+def test_every_request_has_an_error_response_in_every_version(request_: Message) -> None:
     api = API_BY_KEY[request_.API_KEY]
     for version in range(api.min_version, api.max_version + 1):
         response = error_response(request_, version, ErrorCode.NOT_COORDINATOR)
@@ -97,7 +97,7 @@ def test_while_loading() -> None:
     assert codes(error_response(JoinGroupRequest(), 9, loading)) == {loading}
 
 
-def test_stable_fetch_looks_for_another_coordinator() -> None:
+def test_stable_fetch_gets_not_coordinator() -> None:
     plain = error_response(FETCH, 8, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert isinstance(plain, OffsetFetchResponse)
     assert plain.groups[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -126,7 +126,7 @@ def test_oldest_fetch_has_its_error_in_the_partitions() -> None:
         (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
     ],
 )
-def test_what_the_log_says_is_not_what_clients_are_told(said: ErrorCode, told: ErrorCode) -> None:
+def test_append_errors_are_translated_for_clients(said: ErrorCode, told: ErrorCode) -> None:
     assert append_error(said) is told
 
 

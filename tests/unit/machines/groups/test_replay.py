@@ -84,7 +84,7 @@ def test_last_record_of_a_key_counts() -> None:
     assert (fetch(bench), fetch(bench, partition=1)) == (2, -1)
 
 
-def test_tombstones_of_what_nobody_knows_are_ignored() -> None:
+def test_tombstones_of_unknown_keys_are_ignored() -> None:
     bench = loaded(classic_group_tombstone("never"), offset_tombstone("never", "orders", 0))
     assert bench.shard.state.groups == {}
 
@@ -100,7 +100,7 @@ def test_records_of_other_kinds_of_groups_are_skipped() -> None:
     assert bench.shard.state.next_offset == 2
 
 
-def test_leader_that_is_no_member_is_replaced() -> None:
+def test_leader_that_is_not_a_member_is_replaced() -> None:
     record = classic_group(3)
     assert isinstance(record.value, GroupMetadataValue)
     record.value.leader = "gone"

@@ -23,7 +23,7 @@ INFO = RequestInfo(0)
 ZERO = Instant(0, 0)
 
 
-def test_groups_come_back_as_they_were_written() -> None:
+def test_groups_are_loaded_from_the_log() -> None:
     bench = GroupBench()
     a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b", instance="i-b")
     stable_group(bench, a, b)
@@ -35,7 +35,7 @@ def test_groups_come_back_as_they_were_written() -> None:
     assert fetch(bench) == 5
 
 
-def test_every_member_has_a_whole_session_after_a_load() -> None:
+def test_members_get_a_full_session_after_a_load() -> None:
     bench = GroupBench()
     a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b")
     stable_group(bench, a, b)
@@ -70,7 +70,7 @@ def test_rejoin_with_more_protocols_than_were_written_counts_as_changed() -> Non
     assert b.join() is None
 
 
-def test_parked_syncs_are_answered_when_the_shard_goes() -> None:
+def test_parked_syncs_fail_when_the_shard_unloads() -> None:
     bench = GroupBench()
     a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b")
     a.join()
@@ -85,7 +85,7 @@ def test_parked_syncs_are_answered_when_the_shard_goes() -> None:
     assert a.beat() is ErrorCode.NOT_COORDINATOR
 
 
-def test_empty_group_and_its_time_come_back() -> None:
+def test_empty_group_and_its_timestamp_are_loaded() -> None:
     settings = GroupSettings(offsets_retention_ms=3_600_000, offsets_retention_check_interval_ms=60_000)
     bench = GroupBench(settings)
     a = ClassicClient(bench, "a")
@@ -119,7 +119,7 @@ def test_lowered_group_max_size_shrinks_the_group_after_a_load() -> None:
     settle(a, b)
 
 
-def test_pending_transactions_come_back_and_are_settled_by_markers_in_the_log() -> None:
+def test_pending_offsets_and_markers_are_loaded() -> None:
     bench = GroupBench()
     commit(bench, 1)
     commit_in_transaction(bench, 7, 2)
@@ -160,7 +160,7 @@ def test_group_that_could_not_be_created_does_not_exist(version: int) -> None:
     stable_group(bench, a)
 
 
-def test_creation_that_nobody_confirms_does_not_hurt_those_who_joined_meanwhile() -> None:
+def test_creation_that_is_not_committed_does_not_affect_later_members() -> None:
     bench = GroupBench()
     bench.commit_error = ErrorCode.REQUEST_TIMED_OUT
     a = ClassicClient(bench, "a", join_version=3)
@@ -188,7 +188,7 @@ def test_group_that_could_not_be_written_as_empty_is_empty_nevertheless() -> Non
 # -- the contract with the driver ----------------------------------------------------------------------------
 
 
-def test_answers_from_state_wait_for_the_writes_before_them() -> None:
+def test_reads_wait_for_the_appends_before_them() -> None:
     bench = GroupBench()
     outcome = bench.shard.handle(Requested("t", ListGroupsRequest(), INFO), ZERO)
     assert outcome.linearizable
@@ -196,7 +196,7 @@ def test_answers_from_state_wait_for_the_writes_before_them() -> None:
     assert [reply.token for reply in outcome.replies] == ["t"]
 
 
-def test_a_completed_join_waits_for_nothing() -> None:
+def test_a_completed_join_is_released_at_once() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     a.join()
@@ -212,7 +212,7 @@ def test_nothing_to_do_is_nothing_to_wait_for() -> None:
     assert (outcome.records, outcome.replies, outcome.effects) == ((), [], [])
 
 
-def test_requests_that_are_no_groups_business() -> None:
+def test_requests_of_other_apis_are_rejected() -> None:
     bench = GroupBench()
     outcome = bench.shard.handle(Requested("t", ApiVersionsRequest(), INFO), ZERO)
     (reply,) = outcome.replies
@@ -220,7 +220,7 @@ def test_requests_that_are_no_groups_business() -> None:
     assert reply.message.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_requests_before_the_load_are_refused() -> None:
+def test_requests_before_the_load_are_rejected() -> None:
     bench = GroupBench()
     bench.shard.state.active = False
     outcome = bench.shard.handle(Requested("t", HeartbeatRequest(), INFO), ZERO)
@@ -235,7 +235,7 @@ def test_transactional_append_names_its_producer() -> None:
     assert bench.log[-1].producer_id == 7
 
 
-def test_many_sessions_that_end_at_once_are_taken_in_steps() -> None:
+def test_many_expired_sessions_are_handled_in_steps() -> None:
     bench = GroupBench()
     for number in range(100):
         commit(bench, 1, group=f"g{number}")
@@ -257,7 +257,7 @@ def test_many_sessions_that_end_at_once_are_taken_in_steps() -> None:
     assert all(group.is_empty for group in bench.shard.state.groups.values())
 
 
-def test_group_that_comes_out_of_a_consumer_group_is_adopted() -> None:
+def test_downgraded_group_rebalances() -> None:
     bench = GroupBench()
     a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b")
     stable_group(bench, a, b)
@@ -283,7 +283,7 @@ def consumer_heartbeat(epoch: int, member: str = "new") -> ConsumerGroupHeartbea
     )
 
 
-def test_empty_consumer_group_becomes_a_classic_one() -> None:
+def test_empty_consumer_group_is_converted_to_classic() -> None:
     bench = GroupBench()
     commit(bench, 5)
     bench.ask(consumer_heartbeat(0), ConsumerGroupHeartbeatResponse)
@@ -294,7 +294,7 @@ def test_empty_consumer_group_becomes_a_classic_one() -> None:
     assert a.leave() is ErrorCode.UNKNOWN_MEMBER_ID
     written = len(bench.log)
     stable_group(bench, a)
-    assert a.generation == 1, "its count begins anew"
+    assert a.generation == 1, "its generations start again"
     records = bench.records(written)
     assert [record.key.API_KEY for record in records] == [6, 4, 3, 2, 2]
     assert [record.value is None for record in records] == [True, True, True, False, False]

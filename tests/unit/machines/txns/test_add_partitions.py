@@ -53,7 +53,7 @@ def test_add(version: int) -> None:
     assert bench.metadata().client_version == (2 if version >= 4 else 0)
 
 
-def test_what_is_known_already_needs_no_record() -> None:
+def test_known_partitions_need_no_record() -> None:
     bench, client = begun()
     client.add(ORDERS_0, ORDERS_1)
     size = len(bench.log)
@@ -61,7 +61,7 @@ def test_what_is_known_already_needs_no_record() -> None:
     assert len(bench.log) == size
 
 
-def test_a_completed_transaction_left_nothing_known() -> None:
+def test_a_completed_transaction_has_no_partitions() -> None:
     bench, client = begun()
     client.add(ORDERS_0)
     client.commit()
@@ -130,7 +130,7 @@ def test_one_bad_partition_fails_all(version: int) -> None:
     assert bench.states() == ["Empty@0"]
 
 
-def test_a_partition_without_a_leader_is_no_bad_one() -> None:
+def test_a_partition_without_a_leader_can_be_added() -> None:
     bench = TxnBench(cluster=Cluster({"orders": [-1]}))
     client = TxnClient(bench)
     client.init()
@@ -171,7 +171,7 @@ def _codes(topic: AddPartitionsToTxnTopicResult) -> list[int]:
     return [each.partition_error_code for each in topic.results_by_partition]
 
 
-def test_each_transaction_of_a_batch_has_its_own_answer() -> None:
+def test_each_transaction_of_a_request_has_its_own_result() -> None:
     bench = TxnBench()
     a, b = TxnClient(bench, "a"), TxnClient(bench, "b")
     a.init()

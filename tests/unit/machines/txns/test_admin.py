@@ -98,7 +98,7 @@ def test_list_by_pattern(bench: TxnBench) -> None:
     assert listed(bench, pattern="on") == [], "the whole id must match"
 
 
-def test_list_by_what_is_no_pattern(bench: TxnBench) -> None:
+def test_list_with_an_invalid_pattern(bench: TxnBench) -> None:
     request = ListTransactionsRequest(transactional_id_pattern="(")
     response = bench.ask(request, ListTransactionsResponse)
     assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
@@ -120,7 +120,7 @@ def test_describe_an_idle_id(bench: TxnBench) -> None:
 
 
 def test_describe_an_unknown_id(bench: TxnBench) -> None:
-    assert described(bench, "nobody").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert described(bench, "unknown").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
 
 def test_what_is_not_in_the_log_yet_is_not_shown(bench: TxnBench) -> None:

@@ -64,7 +64,7 @@ def test_the_next_transaction_begins_when_the_last_marker_is_written(commit: boo
     assert bench.states()[-3:] == [f"Prepare{end}@0", f"Complete{end}@0", "Ongoing@0"]
 
 
-def test_it_waits_until_the_completion_is_safe() -> None:
+def test_it_waits_until_the_completion_is_committed() -> None:
     client = ended()
     bench = client.bench
     token = send_add(client)
@@ -119,7 +119,7 @@ def test_a_second_wait_has_its_full_time() -> None:
     assert code_of(client, second) is ErrorCode.NONE
 
 
-def test_of_several_the_first_goes_on() -> None:
+def test_the_first_delayed_request_continues() -> None:
     client = ended()
     bench = client.bench
     first, second = send_add(client), send_add(client)
@@ -129,12 +129,12 @@ def test_of_several_the_first_goes_on() -> None:
     assert bench.state() is TxnState.ONGOING
 
 
-def test_another_epoch_is_refused_at_once() -> None:
+def test_another_epoch_is_rejected_at_once() -> None:
     client = ended()
     assert code_of(client, send_add(client, epoch=client.epoch + 1)) is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
-def test_whoever_waits_hears_that_the_partition_has_moved() -> None:
+def test_delayed_requests_fail_when_the_partition_moves() -> None:
     client = ended()
     bench = client.bench
     token = send_add(client)

@@ -104,7 +104,7 @@ def test_unknown_and_empty_ids(version: int) -> None:
     assert bench.ask(nameless, EndTxnResponse, version).error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_answer_leaves_with_the_decision_and_before_the_markers() -> None:
+def test_response_is_sent_when_prepare_is_committed() -> None:
     bench = TxnBench()
     client = TxnClient(bench)
     client.init()
@@ -183,7 +183,7 @@ def test_older_versions_at_another_epoch(version: int, code: ErrorCode, epoch: i
     assert end(loaded(TxnState.ONGOING), epoch, commit=True, version=version).error_code == code
 
 
-def test_older_versions_look_at_producer_and_epoch_before_what_is_pending() -> None:
+def test_older_versions_check_producer_and_epoch_before_pending() -> None:
     bench = TxnBench()
     bench.leaders_answer = False
     bench.start_at(TxnState.PREPARE_COMMIT, EPOCH, partitions=[ORDERS_0])
@@ -274,7 +274,7 @@ def test_without_a_next_producer_id_nothing_changes() -> None:
     assert bench.answer(token, EndTxnResponse).producer_id == 77
 
 
-def test_state_is_looked_at_again_when_the_producer_id_has_come() -> None:
+def test_state_is_checked_again_with_the_new_producer_id() -> None:
     bench = loaded(TxnState.ONGOING, 32_766)
     bench.ids_at_hand = False
     commit = bench.send(end_request(500, 32_766, commit=True))

@@ -36,26 +36,26 @@ def test_one_code_for_all(request_: Message, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_every_partition_is_refused(version: int) -> None:
+def test_error_response_has_every_partition(version: int) -> None:
     response = error_response(add_request(version, 1, 0, ORDERS_0, ORDERS_1), version, CODE)
     assert isinstance(response, AddPartitionsToTxnResponse)
     assert codes_of(response) == {ORDERS_0: CODE, ORDERS_1: CODE}
 
 
-def test_every_description_is_refused() -> None:
+def test_error_response_has_every_description() -> None:
     response = error_response(DescribeTransactionsRequest(transactional_ids=["a", "b"]), 0, CODE)
     assert isinstance(response, DescribeTransactionsResponse)
     told = [(each.transactional_id, each.error_code) for each in response.transaction_states]
     assert told == [("a", CODE), ("b", CODE)]
 
 
-def test_refused_init_has_no_producer() -> None:
+def test_error_response_of_init_has_no_producer() -> None:
     response = error_response(init_request(), 5, CODE)
     assert isinstance(response, InitProducerIdResponse)
     assert (response.producer_id, response.producer_epoch) == (-1, -1)
 
 
-def test_what_no_coordinator_answers() -> None:
+def test_requests_of_other_coordinators() -> None:
     with pytest.raises(TypeError, match="ApiVersionsRequest"):
         error_response(ApiVersionsRequest(), 0, CODE)
 

@@ -54,7 +54,7 @@ def test_timeout(timeout_ms: int, code: ErrorCode) -> None:
     assert TxnClient(TxnBench()).init(timeout_ms=timeout_ms) is code
 
 
-def test_refused_init_gives_no_producer_id() -> None:
+def test_rejected_init_uses_no_producer_id() -> None:
     response = TxnBench().ask(init_request(timeout_ms=0), InitProducerIdResponse)
     assert (response.producer_id, response.producer_epoch) == (-1, -1)
 
@@ -71,7 +71,7 @@ def test_unknown_id_gets_a_new_producer_id(given: tuple[int, int]) -> None:
     assert bench.states() == ["Empty@0"]
 
 
-def test_answer_waits_for_the_log() -> None:
+def test_response_waits_for_the_commit() -> None:
     bench = TxnBench()
     bench.commits_at_once = False
     token = bench.send(init_request())
@@ -80,7 +80,7 @@ def test_answer_waits_for_the_log() -> None:
     assert bench.answer(token, InitProducerIdResponse).error_code == ErrorCode.NONE
 
 
-def test_without_a_producer_id_at_hand_nothing_is_made() -> None:
+def test_without_a_producer_id_nothing_is_created() -> None:
     bench = TxnBench()
     bench.ids_at_hand = False
     token = bench.send(init_request())

@@ -65,7 +65,7 @@ def test_late_add_partitions_cannot_open_a_transaction() -> None:
 
 
 def test_late_add_partitions_of_version_1_opens_an_empty_transaction() -> None:
-    """It ends by its timeout, and holds up nobody who has not been written to."""
+    """It ends by its timeout, and blocks only readers of its partitions."""
     bench = TxnBench()
     client = TxnClient(bench, tv2=False)
     client.init()
@@ -178,7 +178,7 @@ def test_zombie_after_overflow() -> None:
     assert zombie.init(500, 32_766) is ErrorCode.PRODUCER_FENCED
 
 
-def test_nothing_is_decided_before_it_is_safe() -> None:
+def test_no_marker_is_sent_before_the_commit() -> None:
     """Aborted reads elsewhere: a marker that was sent for a decision that the next coordinator never saw."""
     bench = TxnBench()
     client = TxnClient(bench)
@@ -197,7 +197,7 @@ def test_nothing_is_decided_before_it_is_safe() -> None:
     assert [each.commits for each in bench.markers] == [False]
 
 
-def test_zombie_of_version_2_is_not_told_the_epoch_of_its_successor_of_version_1() -> None:
+def test_zombie_of_version_2_does_not_get_the_epoch_of_its_successor() -> None:
     """Its own EndTxn would have bumped the epoch; that of the other has not, although it looks the same."""
     bench = TxnBench()
     zombie = TxnClient(bench, tv2=True)

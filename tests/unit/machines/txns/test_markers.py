@@ -67,7 +67,7 @@ def test_decisions_that_commit_together_share_requests() -> None:
     assert {bench.state(name) for name in "abc"} == {TxnState.COMPLETE_COMMIT}
 
 
-def test_complete_when_the_last_partition_has_answered() -> None:
+def test_complete_when_the_last_partition_has_its_marker() -> None:
     bench = ending(ORDERS_0, ORDERS_1)
     bench.answer_markers()
     assert bench.states()[-1] == "PrepareCommit@1"
@@ -106,7 +106,7 @@ def test_lost_connection_is_tried_again() -> None:
     assert targets(bench) == {1: {ORDERS_0}}
 
 
-def test_answer_that_leaves_something_out_is_tried_again() -> None:
+def test_partitions_missing_in_a_response_are_retried() -> None:
     bench = ending(ORDERS_1, PARCELS_0)
     send = bench.sends.pop()
     bench.run(MarkersAnswered(send.send_id, {}))
@@ -114,7 +114,7 @@ def test_answer_that_leaves_something_out_is_tried_again() -> None:
     assert targets(bench) == {2: {ORDERS_1, PARCELS_0}}
 
 
-def test_second_answer_to_a_request_means_nothing() -> None:
+def test_second_response_to_a_request_is_ignored() -> None:
     bench = ending(ORDERS_0)
     send = bench.sends[0]
     bench.answer_markers(ErrorCode.REQUEST_TIMED_OUT)
@@ -123,7 +123,7 @@ def test_second_answer_to_a_request_means_nothing() -> None:
     assert len(bench.sends) == 1
 
 
-def test_retry_goes_to_the_present_leader_as_soon_as_it_is_known() -> None:
+def test_retry_goes_to_the_new_leader_at_once() -> None:
     bench = ending(ORDERS_0)
     bench.answer_markers(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     cluster = default_cluster()

@@ -148,6 +148,6 @@ def test_partitions_of_a_value() -> None:
 
 
 @pytest.mark.parametrize("status", [6, 7, 8, -1])
-def test_states_that_are_never_written_are_refused(status: int) -> None:
+def test_states_that_are_never_written_are_rejected(status: int) -> None:
     with pytest.raises(CorruptLogError, match="never written"):
         state_of(TransactionLogValue(transaction_status=status))

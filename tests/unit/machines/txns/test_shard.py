@@ -23,7 +23,7 @@ from tests.support.txns.txn_client import ORDERS_0, ORDERS_1, TxnClient, end_req
 ZERO = Instant(0, 0)
 
 
-def test_transactions_come_back_as_they_were_written() -> None:
+def test_transactions_are_loaded_from_the_log() -> None:
     bench = TxnBench()
     client = TxnClient(bench)
     client.init()
@@ -37,7 +37,7 @@ def test_transactions_come_back_as_they_were_written() -> None:
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("tv2", [True, False])
-def test_decided_transaction_is_completed_under_the_new_epoch(commit: bool, tv2: bool) -> None:
+def test_prepared_transaction_is_completed_with_the_new_epoch(commit: bool, tv2: bool) -> None:
     bench = TxnBench()
     client = TxnClient(bench, tv2=tv2)
     client.init()
@@ -50,13 +50,13 @@ def test_decided_transaction_is_completed_under_the_new_epoch(commit: bool, tv2:
     outcome = TxnState.COMPLETE_COMMIT if commit else TxnState.COMPLETE_ABORT
     assert bench.state() is outcome
     again = bench.markers[1:]
-    assert {each.partition for each in again} == {ORDERS_0, ORDERS_1}, "nobody knows who had it already"
+    assert {each.partition for each in again} == {ORDERS_0, ORDERS_1}, "it is unknown which ones have it"
     assert {each.coordinator_epoch for each in again} == {bench.coordinator_epoch}
     assert {each.commits for each in bench.markers} == {commit}
     assert {each.epoch for each in bench.markers} == {client.epoch}
 
 
-def test_everybody_waits_for_a_loaded_completion() -> None:
+def test_requests_wait_for_a_loaded_completion() -> None:
     bench = TxnBench()
     bench.leaders_answer = False
     bench.start_at(TxnState.PREPARE_ABORT, 3, partitions=[ORDERS_0])
@@ -118,7 +118,7 @@ def test_before_any_metadata_nothing_is_known_to_be_absent() -> None:
 # -- unload --------------------------------------------------------------------------------------------------
 
 
-def test_requests_before_and_after_leading_are_sent_elsewhere() -> None:
+def test_requests_before_and_after_leading_are_rejected() -> None:
     shard = TxnShard(TxnSettings(), compile_pattern, Cluster({}))
     event = Requested("token", init_request(), RequestInfo(5))
     for _ in range(2):
@@ -129,7 +129,7 @@ def test_requests_before_and_after_leading_are_sent_elsewhere() -> None:
         shard.handle(Unloaded(), ZERO)
 
 
-def test_whoever_waits_for_a_producer_id_is_answered() -> None:
+def test_requests_that_wait_for_a_producer_id_fail() -> None:
     bench = TxnBench()
     bench.ids_at_hand = False
     token = bench.send(init_request())
@@ -140,7 +140,7 @@ def test_whoever_waits_for_a_producer_id_is_answered() -> None:
     assert bench.log == []
 
 
-def test_whoever_waits_for_the_log_is_answered() -> None:
+def test_requests_that_wait_for_a_commit_fail() -> None:
     bench = TxnBench()
     bench.commits_at_once = False
     token = bench.send(init_request())
@@ -166,7 +166,7 @@ def test_nothing_is_done_any_more() -> None:
     assert len(bench.log) == size
 
 
-def test_commit_that_is_heard_of_after_the_unload() -> None:
+def test_commit_event_after_the_unload() -> None:
     bench = TxnBench()
     client = TxnClient(bench)
     client.init()
@@ -189,7 +189,7 @@ def test_append_that_timed_out_may_be_found_by_the_next_coordinator() -> None:
     client.add(ORDERS_0)
     bench.commit_error = ErrorCode.REQUEST_TIMED_OUT
     assert client.commit() is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert bench.markers == [], "nobody acted on it"
+    assert bench.markers == [], "no marker was sent"
     bench.reload()
     assert bench.state() is TxnState.COMPLETE_COMMIT
     assert client.commit() is ErrorCode.NONE, "the client tries again and hears what became of it"
@@ -216,7 +216,7 @@ def test_settings_change_while_leading() -> None:
     assert client.init(timeout_ms=1_001) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
 
-def test_requests_of_others_are_refused() -> None:
+def test_requests_of_other_apis_are_rejected() -> None:
     shard = TxnShard(TxnSettings(), compile_pattern)
     shard.handle(Loaded(1), ZERO)
     (reply,) = shard.handle(Requested("token", ApiVersionsRequest(), RequestInfo(0)), ZERO).replies

@@ -10,7 +10,7 @@ STEPS = 6_000
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_every_world_comes_to_rest(seed: int) -> None:
+def test_every_world_becomes_idle(seed: int) -> None:
     world = World(seed)
     world.run(STEPS)
     assert world.decided >= world.completed > 0

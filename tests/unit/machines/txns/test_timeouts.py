@@ -154,7 +154,7 @@ def test_last_epoch_rotates_once_a_producer_id_is_at_hand() -> None:
     assert [(each.producer_id, each.epoch) for each in bench.markers] == [(500, 32_767)]
 
 
-def test_producer_id_that_comes_too_late_is_not_used() -> None:
+def test_late_producer_id_is_not_used() -> None:
     bench = TxnBench()
     bench.start_at(TxnState.ONGOING, 32_766, partitions=[ORDERS_0])
     bench.ids_at_hand = False
@@ -166,7 +166,7 @@ def test_producer_id_that_comes_too_late_is_not_used() -> None:
     assert bench.states()[-1] == "CompleteCommit@32766"
 
 
-def test_time_goes_on_under_a_new_coordinator() -> None:
+def test_timeout_continues_under_a_new_coordinator() -> None:
     bench, _ = open_transaction()
     bench.advance(40_000)
     bench.reload()

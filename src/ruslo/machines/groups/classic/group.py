@@ -186,9 +186,9 @@ class ClassicGroup(Group):
         """Whether a member with these protocols has one in common with all current members."""
         if not self.members:
             return bool(protocol_type and protocols)
-        everybody = len(self.members)
+        member_count = len(self.members)
         return protocol_type == self._protocol_type and any(
-            self._support.get(name) == everybody for name, _ in protocols
+            self._support.get(name) == member_count for name, _ in protocols
         )
 
     def add(self, member: ClassicMember, protocol_type: str) -> None:
@@ -276,8 +276,8 @@ class ClassicGroup(Group):
 
     def select_protocol(self) -> str:
         """Each member votes for its first protocol that all members support; the most votes win."""
-        everybody = len(self.members)
-        candidates = {name for name, count in self._support.items() if count == everybody}
+        member_count = len(self.members)
+        candidates = {name for name, count in self._support.items() if count == member_count}
         votes: dict[str, int] = {}
         for member in self.members.values():
             choice = member.vote(candidates)

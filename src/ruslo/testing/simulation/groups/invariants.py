@@ -208,7 +208,7 @@ class GroupInvariants:
                 missing = sorted(wanted - set(owned))
                 raise InvariantBrokenError(
                     ALL_OWNED,
-                    f"group {group_id}: nobody reads {missing}; too much: {sorted(set(owned) - wanted)}, "
+                    f"group {group_id}: no member owns {missing}; too much: {sorted(set(owned) - wanted)}, "
                     f"twice: {sorted({place for place in owned if owned.count(place) > 1})}",
                 )
         for (group_id, place), offset in self._committed.items():

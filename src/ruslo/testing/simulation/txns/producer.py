@@ -39,7 +39,7 @@ from ruslo.testing.simulation.txns.requests import ProduceBatch, Produced
 from ruslo.testing.simulation.txns.versions import COME_AGAIN, ClientVersion, add_partition
 
 BACKOFF_MS = 60
-PATIENCE = ((6, REQUEST_TIMEOUT_MS), (3, 600), (1, 400))
+ATTEMPTS_AND_TIMEOUTS = ((6, REQUEST_TIMEOUT_MS), (3, 600), (1, 400))
 """The number of attempts for a batch and the request timeout. Short timeouts abort more often and leave more
 late requests behind."""
 KEYS_PER_PARTITION = 3
@@ -206,7 +206,7 @@ class SimProducer(SimProcess):
         def deliver(node: SimTxnNode, answer: Answer[Produced]) -> None:
             node.produce(request, answer)
 
-        tries, timeout_ms = self.random.choice(PATIENCE)
+        tries, timeout_ms = self.random.choice(ATTEMPTS_AND_TIMEOUTS)
         for _ in range(tries):
             reply: Produced | None = yield Ask(
                 self.cluster.leaders[place], deliver, timeout_ms, is_batch=True

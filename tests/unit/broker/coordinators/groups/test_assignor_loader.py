@@ -49,7 +49,7 @@ def _package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
-def test_our_own_need_no_package() -> None:
+def test_built_in_assignors_need_no_package() -> None:
     found = load_assignors(["uniform", "range", "rack-aware", "lag-aware", "weighted"])
     assert found == dict(BUILTIN_ASSIGNORS)
 
@@ -64,7 +64,7 @@ def test_kafkas_class_names_stand_for_ours() -> None:
 
 
 @pytest.mark.usefixtures("_package")
-def test_a_users_class_is_made_and_called_by_its_entry_point() -> None:
+def test_a_users_class_is_loaded_by_its_entry_point() -> None:
     found = load_assignors(["uniform", "mine", "ready"])
     assert list(found) == ["uniform", "mine", "ready"]
     mine = found["mine"]
@@ -83,6 +83,6 @@ def test_a_users_class_is_made_and_called_by_its_entry_point() -> None:
         ("missing", "NotThere"),
     ],
 )
-def test_what_cannot_be_had_stops_the_node(name: str, said: str) -> None:
+def test_an_assignor_that_cannot_be_loaded_stops_the_node(name: str, said: str) -> None:
     with pytest.raises(ConfigError, match=f"(?s){said}"):
         load_assignors(["uniform", name])

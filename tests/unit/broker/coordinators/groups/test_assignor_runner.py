@@ -47,7 +47,7 @@ def leaves(_: GroupSpec) -> Assignment:
     raise SystemExit(3)
 
 
-def test_a_good_result_comes_back_checked() -> None:
+def test_a_valid_result_is_checked_and_returned() -> None:
     assert outcome(lambda _: {"a": {TOPIC: [0]}, "b": {TOPIC: (1,)}}) == {
         "a": {TOPIC: frozenset({0})},
         "b": {TOPIC: frozenset({1})},
@@ -65,7 +65,7 @@ def test_it_runs_beside_the_event_loop() -> None:
     assert threads[0] is not threading.main_thread()
 
 
-def test_faults_become_failures() -> None:
+def test_errors_become_failures() -> None:
     assert outcome(fails) == AssignorFailure("stub", "raised ValueError: I give up")
     assert outcome(leaves) == AssignorFailure("stub", "raised SystemExit: 3")
     twice = outcome(lambda _: {"a": {TOPIC: [0, 1]}, "b": {TOPIC: [1]}})
@@ -73,12 +73,12 @@ def test_faults_become_failures() -> None:
     assert "to both" in twice.message
 
 
-async def test_an_unknown_one_is_a_failure() -> None:
+async def test_an_unknown_assignor_is_a_failure() -> None:
     result = await AssignorRunner({}, 1000).run("stub", GROUP)
     assert isinstance(result, AssignorFailure)
 
 
-def test_a_slow_one_is_given_up_and_refused_until_it_is_done() -> None:
+def test_a_slow_assignor_times_out_and_is_rejected_until_it_ends() -> None:
     free = threading.Event()
     calls: list[int] = []
 
@@ -107,7 +107,7 @@ def test_a_slow_one_is_given_up_and_refused_until_it_is_done() -> None:
     free.set()
 
 
-def test_calls_of_one_assignor_take_turns() -> None:
+def test_calls_of_one_assignor_do_not_overlap() -> None:
     running: list[int] = []
     most: list[int] = []
 

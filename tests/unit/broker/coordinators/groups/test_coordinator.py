@@ -85,7 +85,7 @@ async def test_a_long_load_leaves_the_loop_free_and_tells_clients_to_wait(
         assert await fetch_offsets(client, "g") == {0: 3996, 1: 3997, 2: 3998, 3: 3999}
 
 
-async def test_markers_settle_transactional_offsets_on_load(tmp_path: Path) -> None:
+async def test_markers_apply_to_transactional_offsets_on_load(tmp_path: Path) -> None:
     async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:
         await node.create("t", partitions=4)
         await find_coordinator(client, "g")
@@ -109,7 +109,7 @@ async def test_markers_settle_transactional_offsets_on_load(tmp_path: Path) -> N
         assert await fetch_offsets(client, "g", [0, 1, 2]) == {0: 7, 1: -1, 2: -1}
 
 
-def test_unknown_types_are_skipped_and_unknown_versions_refuse_the_partition(
+def test_unknown_types_are_skipped_and_unknown_versions_reject_the_partition(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     key, value = committed(5)
@@ -135,7 +135,7 @@ def test_unknown_types_are_skipped_and_unknown_versions_refuse_the_partition(
         run(story())
 
 
-async def test_offsets_of_a_deleted_topic_go(tmp_path: Path) -> None:
+async def test_offsets_of_a_deleted_topic_are_removed(tmp_path: Path) -> None:
     async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:
         await node.create("t", partitions=4)
         await find_coordinator(client, "g")
@@ -146,7 +146,7 @@ async def test_offsets_of_a_deleted_topic_go(tmp_path: Path) -> None:
         assert await fetch_offsets(client, "g") == {}
 
 
-async def test_without_the_topic_there_is_no_coordinator(tmp_path: Path) -> None:
+async def test_without_the_topic_requests_get_not_coordinator(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create("t")
         assert await commit(client, "g", {0: 1}) == [ErrorCode.NOT_COORDINATOR]
@@ -154,7 +154,7 @@ async def test_without_the_topic_there_is_no_coordinator(tmp_path: Path) -> None
         assert (listed.error_code, listed.groups) == (0, [])
 
 
-async def test_the_offsets_topic_may_be_deleted_and_made_anew(tmp_path: Path) -> None:
+async def test_the_offsets_topic_may_be_deleted_and_recreated(tmp_path: Path) -> None:
     async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:
         await node.create("t", partitions=4)
         await find_coordinator(client, "g")

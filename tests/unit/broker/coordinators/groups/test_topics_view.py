@@ -94,7 +94,7 @@ def test_only_what_matters_to_groups_counts_as_a_change() -> None:
     assert info.partition_count == 2
 
 
-def test_a_deleted_topic_is_gone() -> None:
+def test_a_deleted_topic_is_not_found() -> None:
     cluster = Cluster()
     cluster.commit(*topic(partition(0, 1)))
     assert cluster.view.by_id(ID) is not None

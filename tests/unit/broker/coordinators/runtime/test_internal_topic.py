@@ -56,7 +56,7 @@ def offsets_topic(controller: Controller, plan: TopicPlan = OFFSETS_PLAN) -> Int
     return InternalTopic(plan, lambda: config, controller)
 
 
-async def test_is_created_once_for_all_who_ask() -> None:
+async def test_is_created_once_for_all_clients() -> None:
     controller = Controller(CreatableTopicResult(name="__consumer_offsets"))
     topic = offsets_topic(controller)
     asking = [asyncio.create_task(topic.create()) for _ in range(3)]
@@ -88,7 +88,7 @@ async def test_is_created_once_for_all_who_ask() -> None:
             ),
             "lower offsets.topic.replication.factor (now 2)",
         ),
-        (KafkaError(ErrorCode.NOT_CONTROLLER, "nobody leads"), "nobody leads"),
+        (KafkaError(ErrorCode.NOT_CONTROLLER, "no leader"), "no leader"),
     ],
 )
 def test_a_failure_is_said_once_and_tried_again(
@@ -109,7 +109,7 @@ def test_a_failure_is_said_once_and_tried_again(
     assert said in record.getMessage()
 
 
-def test_a_topic_that_another_node_made_meanwhile_is_fine(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_topic_that_another_node_has_created_is_used(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         exists = CreatableTopicResult(name="x", error_code=ErrorCode.TOPIC_ALREADY_EXISTS)
         controller = Controller(exists)

@@ -28,7 +28,7 @@ def test_characters_beyond_the_basic_plane_count_as_two() -> None:
 
 
 def test_very_long_ids_are_not_kept() -> None:
-    """Whoever asks for the coordinators of thousands of them must not fill the memory."""
+    """A client that looks up thousands of them must not fill the memory."""
     key = "".join(["x"] * 32_767)
     before = sys.getrefcount(key)
     assert partition_of(key, 50) == partition_of(key, 50)

@@ -22,7 +22,7 @@ COMMIT = offset_record("g", "t", 3, offset=42, leader_epoch=7, metadata="note", 
 ENCODED = encode_record(COMMIT.key, COMMIT.value, COMMIT.version)
 
 
-def test_records_come_back_as_they_were_written() -> None:
+def test_records_are_decoded_as_they_were_encoded() -> None:
     other = classic_group_tombstone("other")
     batch = encode_batch([ENCODED, encode_record(other.key, None, 0)], NOW)
     first, second = decode_records(batch, GROUP_RECORDS)
@@ -30,7 +30,7 @@ def test_records_come_back_as_they_were_written() -> None:
     assert second == (1, other.key, None, 0)
 
 
-def test_a_batch_looks_as_kafkas_coordinator_writes_it() -> None:
+def test_a_batch_equals_that_of_kafkas_coordinator() -> None:
     header = read_header(encode_batch([ENCODED], NOW, compression=3, base_sequence=0))
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (-1, -1, 0)
     assert (header.codec, header.is_transactional, header.base_timestamp) == (3, False, NOW)

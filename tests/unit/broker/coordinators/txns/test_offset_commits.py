@@ -88,7 +88,7 @@ def codes(answer: Message) -> list[ErrorCode]:
 
 
 @pytest.mark.parametrize("said", [ErrorCode.NONE, ErrorCode.PRODUCER_FENCED])
-async def test_a_word_that_a_marker_overtook_is_asked_for_again(tmp_path: Path, said: ErrorCode) -> None:
+async def test_a_verification_that_a_marker_overtook_is_repeated(tmp_path: Path, said: ErrorCode) -> None:
     """It was the marker of the transaction before, or its own: the coordinator knows."""
     async with on_bench(tmp_path) as bench:
         partition = bench.partition(GROUP_OFFSETS_TOPIC)

@@ -114,7 +114,7 @@ class Crowd:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_any_order_of_calls_leaves_nobody_waiting(seed: int) -> None:
+def test_any_order_of_requests_leaves_none_unanswered(seed: int) -> None:
     crowd = Crowd(seed)
     for _ in range(STEPS):
         crowd.step()

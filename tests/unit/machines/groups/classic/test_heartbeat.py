@@ -8,14 +8,14 @@ from tests.support.groups.classic_client import ClassicClient, stable_group
 from tests.support.groups.group_bench import GroupBench
 
 
-def test_who_may_not_beat() -> None:
+def test_invalid_heartbeats() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     stable_group(bench, a)
     assert a.beat() is ErrorCode.NONE
     a.generation = 2
     assert a.beat() is ErrorCode.ILLEGAL_GENERATION
-    a.member_id = "somebody"
+    a.member_id = "unknown"
     assert a.beat() is ErrorCode.UNKNOWN_MEMBER_ID
     assert ClassicClient(bench, "b", group="absent").beat() is ErrorCode.UNKNOWN_MEMBER_ID
     assert ClassicClient(bench, "b", group="").beat() is ErrorCode.INVALID_GROUP_ID
@@ -44,7 +44,7 @@ def test_session_ends_to_the_millisecond_and_the_others_rebalance() -> None:
     assert b.beat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_beats_keep_a_member_while_it_is_asked_to_join() -> None:
+def test_heartbeats_renew_the_session_during_a_rebalance() -> None:
     bench = GroupBench()
     a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b")
     stable_group(bench, a)

@@ -54,7 +54,7 @@ def test_first_join_gets_an_id_then_waits_out_the_initial_delay() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_old_versions_join_without_being_given_an_id_first(version: int) -> None:
+def test_old_versions_join_without_member_id_required(version: int) -> None:
     bench = GroupBench()
     client = ClassicClient(bench, "old", join_version=version)
     assert client.join_once() is None
@@ -97,7 +97,7 @@ def test_what_is_wrong_with_the_request_itself() -> None:
     assert bench.log == []
 
 
-def test_group_is_recorded_even_if_its_first_member_is_refused() -> None:
+def test_group_is_recorded_even_if_its_first_member_is_rejected() -> None:
     bench = GroupBench()
     assert refused(ClassicClient(bench, "app", protocols={})) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert refused(ClassicClient(bench, "app", protocol_type="")) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -105,7 +105,7 @@ def test_group_is_recorded_even_if_its_first_member_is_refused() -> None:
 
 
 @pytest.mark.parametrize("version", [4, 6, 7, 9])
-def test_refusals_can_be_written_in_every_version(version: int) -> None:
+def test_join_errors_can_be_encoded_in_every_version(version: int) -> None:
     bench = GroupBench()
     client = ClassicClient(bench, "app", group="", join_version=version)
     response = client.join_once()
@@ -159,7 +159,7 @@ def test_a_protocol_listed_twice_counts_once() -> None:
     assert bench.answer(parked, JoinGroupResponse).error_code == ErrorCode.NONE
 
 
-def test_initial_delay_is_prolonged_while_others_come() -> None:
+def test_initial_delay_is_extended_while_members_join() -> None:
     bench = GroupBench()
     a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b")
     a.join()
@@ -183,7 +183,7 @@ def test_initial_delay_ends_at_the_rebalance_timeout() -> None:
     assert clients[0].joined().generation_id == 1
 
 
-def test_pending_id_holds_up_the_join_until_it_comes_or_ends() -> None:
+def test_pending_id_delays_the_rebalance_until_it_joins_or_expires() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     stable_group(bench, a)
@@ -198,7 +198,7 @@ def test_pending_id_holds_up_the_join_until_it_comes_or_ends() -> None:
     assert b.joined().generation_id == 2
 
 
-def test_pending_id_that_came_too_late_is_unknown() -> None:
+def test_expired_pending_id_is_unknown() -> None:
     bench = GroupBench()
     client = ClassicClient(bench, "a", session_ms=6_000)
     response = client.join_once()
@@ -208,7 +208,7 @@ def test_pending_id_that_came_too_late_is_unknown() -> None:
     assert refused(client) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_id_that_was_given_to_a_dynamic_member_takes_no_static_members_place() -> None:
+def test_pending_dynamic_id_cannot_replace_a_static_member() -> None:
     bench = GroupBench()
     a, b = ClassicClient(bench, "a", instance="i"), ClassicClient(bench, "b")
     stable_group(bench, a)
@@ -238,7 +238,7 @@ def test_group_max_size_counts_members_or_waiting_ones() -> None:
     assert c.joined().error_code == ErrorCode.NONE
 
 
-def test_rejoin_of_a_follower_with_nothing_new_is_answered_at_once() -> None:
+def test_rejoin_of_an_unchanged_follower_completes_at_once() -> None:
     bench = GroupBench()
     a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b")
     stable_group(bench, a, b)
@@ -269,7 +269,7 @@ def test_rejoin_of_the_leader_always_rebalances() -> None:
     assert b.beat() is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_rejoin_while_the_leader_assigns_repeats_the_lost_answer() -> None:
+def test_rejoin_while_the_leader_assigns_repeats_the_response() -> None:
     bench = GroupBench()
     a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b")
     a.join()
@@ -283,7 +283,7 @@ def test_rejoin_while_the_leader_assigns_repeats_the_lost_answer() -> None:
     assert a.sync({}) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_call_that_was_given_up_is_answered_when_the_client_asks_again() -> None:
+def test_a_repeated_join_fails_the_earlier_request() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     a.join()
@@ -304,7 +304,7 @@ def test_new_member_waits_five_minutes_at_most() -> None:
     assert b.waits
     bench.advance(1)
     assert b.joined().error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    assert a.join() is not None, "nobody else is waited for"
+    assert a.join() is not None, "there is no other member to wait for"
 
 
 def test_first_generation_after_all_left_counts_on() -> None:

@@ -35,7 +35,7 @@ def test_leaving_during_a_rebalance_completes_it() -> None:
     assert c.joined().generation_id == 2
 
 
-def test_leaving_with_a_parked_call_answers_it() -> None:
+def test_leaving_fails_the_parked_request() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     a.join()
@@ -69,7 +69,7 @@ def test_several_members_each_with_an_error_of_its_own() -> None:
     stable_group(bench, a, b, c)
     members = [
         MemberIdentity(member_id=a.member_id),
-        MemberIdentity(member_id="nobody"),
+        MemberIdentity(member_id="unknown"),
         MemberIdentity(member_id="", group_instance_id="i-b"),
         MemberIdentity(member_id="", group_instance_id="i-x"),
         MemberIdentity(member_id="", group_instance_id=None),
@@ -92,7 +92,7 @@ def test_several_members_each_with_an_error_of_its_own() -> None:
     assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_absent_group_is_no_error_on_top() -> None:
+def test_absent_group_has_no_top_level_error() -> None:
     bench = GroupBench()
     request = LeaveGroupRequest(group_id="absent", members=[MemberIdentity(member_id="m")])
     response = bench.ask(request, LeaveGroupResponse)
@@ -100,7 +100,7 @@ def test_absent_group_is_no_error_on_top() -> None:
     assert [each.error_code for each in response.members] == [ErrorCode.UNKNOWN_MEMBER_ID]
 
 
-def test_pending_member_may_leave_and_nobody_waits_for_it() -> None:
+def test_pending_member_may_leave_and_the_group_does_not_wait_for_it() -> None:
     bench = GroupBench()
     a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b")
     stable_group(bench, a)
@@ -112,7 +112,7 @@ def test_pending_member_may_leave_and_nobody_waits_for_it() -> None:
     assert a.joined().generation_id == 2
 
 
-def test_leaving_that_cannot_be_written_is_an_error_for_the_whole_call() -> None:
+def test_leaving_that_cannot_be_written_fails_the_whole_request() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     stable_group(bench, a)

@@ -1,4 +1,4 @@
-"""Static members (KIP-345): they may go and come back without anybody noticing."""
+"""Static members (KIP-345): they may leave and rejoin without a rebalance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def static(
     return ClassicClient(bench, name, instance=f"i-{name}", topics=topics, join_version=join_version)
 
 
-def test_static_member_needs_no_second_call_for_its_id() -> None:
+def test_static_member_joins_with_one_request() -> None:
     bench = GroupBench()
     a = static(bench, "a")
     assert a.join_once() is None
@@ -49,7 +49,7 @@ def test_restarted_follower_gets_its_old_assignment_without_a_rebalance() -> Non
     assert members[again.member_id].subscription == subscription(["parcels"])
 
 
-def test_restarted_leader_is_told_not_to_assign() -> None:
+def test_restarted_leader_skips_the_assignment() -> None:
     bench = GroupBench()
     a, b = static(bench, "a"), static(bench, "b")
     stable_group(bench, a, b)
@@ -60,7 +60,7 @@ def test_restarted_leader_is_told_not_to_assign() -> None:
     assert {each.member_id for each in response.members} == {response.member_id, b.member_id}
 
 
-def test_restarted_leader_of_an_old_version_does_not_know_that_it_leads() -> None:
+def test_restarted_leader_of_an_old_version_gets_the_old_leader_id() -> None:
     bench = GroupBench()
     a, b = static(bench, "a"), static(bench, "b")
     stable_group(bench, a, b)
@@ -139,7 +139,7 @@ def test_silent_static_member_stays_through_a_rebalance() -> None:
     assert b.joined().generation_id == 2
 
 
-def test_silent_leader_is_replaced_by_one_who_joined() -> None:
+def test_absent_leader_is_replaced_by_a_member_that_joined() -> None:
     bench = GroupBench()
     leader, b = static(bench, "leader"), static(bench, "b")
     leader.session_ms = 120_000
@@ -160,7 +160,7 @@ def test_only_silent_static_members_are_waited_for_until_their_sessions_end() ->
     b.leave()
     bench.advance(3 * REBALANCE_MS)
     assert bench.shard.state.groups["g"].state_name == "PreparingRebalance"
-    assert a.join() is not None, "it is back: nobody else is missing"
+    assert a.join() is not None, "it has rejoined: no other member is missing"
     assert a.generation == 2
 
 
@@ -178,7 +178,7 @@ def test_static_session_ends_like_any_other() -> None:
 
 
 @pytest.mark.parametrize("failure", ["append", "commit"])
-def test_restart_that_cannot_be_written_leaves_the_old_holder_in_place(failure: str) -> None:
+def test_restart_that_cannot_be_written_keeps_the_old_member(failure: str) -> None:
     bench = GroupBench()
     a, b = static(bench, "a"), static(bench, "b")
     stable_group(bench, a, b)

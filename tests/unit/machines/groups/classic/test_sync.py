@@ -63,7 +63,7 @@ def test_late_follower_gets_the_stored_bytes() -> None:
 def test_member_that_the_leader_forgot_gets_nothing() -> None:
     bench = GroupBench()
     a, b = two_that_joined(bench)
-    a.sync({a.member_id: b"all mine", "nobody": b"?"})
+    a.sync({a.member_id: b"all mine", "unknown": b"?"})
     assert b.sync() == b""
 
 
@@ -84,7 +84,7 @@ def test_sync_says_which_protocol_it_means() -> None:
     assert bench.ask(request, SyncGroupResponse, 4).error_code == ErrorCode.NONE, "older ones do not say"
 
 
-def test_who_may_not_sync() -> None:
+def test_invalid_syncs() -> None:
     bench = GroupBench()
     a, b = two_that_joined(bench)
     generation, a.generation = a.generation, 7
@@ -102,7 +102,7 @@ def test_who_may_not_sync() -> None:
     assert lost.sync() is ErrorCode.INVALID_GROUP_ID
 
 
-def test_sync_during_the_next_rebalance_is_refused() -> None:
+def test_sync_during_the_next_rebalance_is_rejected() -> None:
     bench = GroupBench()
     a, b = two_that_joined(bench)
     assert b.sync() is None
@@ -112,7 +112,7 @@ def test_sync_during_the_next_rebalance_is_refused() -> None:
 
 
 @pytest.mark.parametrize("instance", [None, "static"])
-def test_whoever_never_syncs_is_removed(instance: str | None) -> None:
+def test_a_member_that_never_syncs_is_removed(instance: str | None) -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a", session_ms=100_000)
     lazy = ClassicClient(bench, "lazy", session_ms=100_000, instance=instance)
@@ -132,7 +132,7 @@ def test_whoever_never_syncs_is_removed(instance: str | None) -> None:
     assert [each.member_id for each in response.members] == [a.member_id]
 
 
-def test_leader_that_never_syncs_is_removed_and_those_who_wait_join_again() -> None:
+def test_leader_that_never_syncs_is_removed_and_waiting_members_rejoin() -> None:
     bench = GroupBench()
     a, b = two_that_joined(bench)
     assert b.sync() is None
@@ -147,7 +147,7 @@ def test_leader_that_never_syncs_is_removed_and_those_who_wait_join_again() -> N
     assert response.leader == b.member_id
 
 
-def test_member_whose_session_ran_out_while_it_waited_is_watched_again_afterwards() -> None:
+def test_member_whose_session_timer_fired_while_parked_gets_a_new_session() -> None:
     bench = GroupBench()
     leader = ClassicClient(bench, "leader", session_ms=60_000)
     waiting = ClassicClient(bench, "waiting", instance="i-w", session_ms=6_000)
@@ -164,7 +164,7 @@ def test_member_whose_session_ran_out_while_it_waited_is_watched_again_afterward
     assert waiting.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "a static member that never came back"
 
 
-def test_a_sync_that_was_given_up_is_answered_when_the_client_asks_again() -> None:
+def test_a_repeated_sync_fails_the_earlier_request() -> None:
     bench = GroupBench()
     a, b = two_that_joined(bench)
     b.sync()

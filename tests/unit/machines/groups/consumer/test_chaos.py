@@ -183,7 +183,7 @@ class Chaos:
             topic = self.bench.topics.by_name(name)
             assert topic is not None
             for partition in range(topic.partition_count):
-                assert group.is_held(topic.id, partition), f"nobody reads {name}-{partition}"
+                assert group.is_held(topic.id, partition), f"no member owns {name}-{partition}"
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -50,7 +50,7 @@ def test_a_group_may_have_a_session_timeout_of_its_own() -> None:
     assert a.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_member_that_does_not_let_go_is_out_after_its_rebalance_timeout() -> None:
+def test_member_that_does_not_revoke_is_fenced_after_its_rebalance_timeout() -> None:
     story = Story()
     a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
     a.join()
@@ -99,7 +99,7 @@ def test_rebalance_timeout_ends_with_the_revocation() -> None:
     assert story.lines[-4:] == ["> a beats", "a at 3", "> b beats", "b at 3"]
 
 
-def test_static_member_returns_to_its_partitions() -> None:
+def test_static_member_rejoins_with_its_partitions() -> None:
     story = Story()
     a = Consumer(story, "a", "orders", instance_id="i")
     b = Consumer(story, "b", "orders")
@@ -145,7 +145,7 @@ b at 3
     )
 
 
-def test_static_member_that_does_not_return_in_time_is_out() -> None:
+def test_static_member_that_does_not_rejoin_in_time_is_fenced() -> None:
     story = Story()
     a = Consumer(story, "a", "orders", instance_id="i")
     a.join()
@@ -172,12 +172,12 @@ def test_instance_id_that_is_in_use_cannot_be_had() -> None:
     other.epoch = 2
     assert other.beat().error_code == ErrorCode.FENCED_INSTANCE_ID
     assert other.leave(-2).error_code == ErrorCode.FENCED_INSTANCE_ID
-    nobody = Consumer(story, "nobody", "orders", instance_id="unheard of")
-    nobody.epoch = 2
-    assert nobody.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    stranger = Consumer(story, "unknown", "orders", instance_id="unheard of")
+    stranger.epoch = 2
+    assert stranger.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_static_member_returns_with_another_subscription() -> None:
+def test_static_member_rejoins_with_another_subscription() -> None:
     story = Story()
     a = Consumer(story, "a", "orders", instance_id="i")
     a.join()
@@ -204,7 +204,7 @@ a2 at 3 has parcels:0,1
     )
 
 
-def test_all_get_a_whole_session_when_the_coordinator_moves() -> None:
+def test_members_get_a_full_session_when_the_coordinator_moves() -> None:
     story = Story()
     a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
     a.join()
@@ -217,7 +217,7 @@ def test_all_get_a_whole_session_when_the_coordinator_moves() -> None:
     a.beat()
     b.beat()
     story.lines.clear()
-    # The time for revoking began anew as well, and is over now.
+    # The revocation timeout started again too, and has expired now.
     story.wait(15_001)
     a.beat()
     b.beat()

@@ -39,7 +39,7 @@ a at 2
     )
 
 
-def test_second_member_waits_until_the_first_has_let_go() -> None:
+def test_second_member_waits_until_the_first_has_revoked() -> None:
     story = Story()
     a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
     a.join()
@@ -134,7 +134,7 @@ def test_a_group_may_have_an_assignment_interval_of_its_own() -> None:
     assert b.epoch == 3
 
 
-def test_leaving_gives_everything_to_those_who_stay() -> None:
+def test_partitions_of_a_leaving_member_go_to_the_others() -> None:
     story = Story()
     a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
     a.join()
@@ -167,7 +167,7 @@ a at -1
     assert story.bench.shard.state.groups["g"].state_name == "Empty"
 
 
-def test_lost_answer_is_not_held_against_the_member() -> None:
+def test_member_that_missed_a_response_is_not_fenced() -> None:
     story = Story()
     a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
     a.join()
@@ -203,7 +203,7 @@ a at 3 has orders:0,1
     )
 
 
-def test_full_request_is_answered_with_the_whole_assignment() -> None:
+def test_full_request_gets_the_whole_assignment() -> None:
     story = Story()
     a = Consumer(story, "a", "orders")
     a.join()
@@ -232,7 +232,7 @@ def test_what_is_left_null_stays() -> None:
     assert group.subscribes_to("orders")
 
 
-def test_new_subscription_takes_topics_away_at_once() -> None:
+def test_new_subscription_revokes_topics_at_once() -> None:
     story = Story()
     a = Consumer(story, "a", "orders", "parcels")
     a.join()
@@ -269,7 +269,7 @@ def test_member_without_topics_is_a_member() -> None:
     assert story.bench.shard.state.groups["g"].state_name == "Stable"
 
 
-def test_partition_count_and_deletion_are_noticed_with_the_next_heartbeat() -> None:
+def test_topic_changes_apply_with_the_next_heartbeat() -> None:
     story = Story()
     a = Consumer(story, "a", "orders", "parcels")
     a.join()
@@ -318,7 +318,7 @@ def test_change_of_another_topic_costs_nothing() -> None:
     assert story.lines[-3:] == ["> parcels grows", "> a beats", "a at 2"]
 
 
-def test_version_0_gives_out_member_ids() -> None:
+def test_version_0_generates_member_ids() -> None:
     story = Story()
     a = Consumer(story, "", "orders")
     response = a.join(version=0)
@@ -369,7 +369,7 @@ def test_refused(fields: dict[str, object], code: ErrorCode) -> None:
     assert bench.shard.state.groups == {}
 
 
-def test_strangers_and_crowds_are_refused() -> None:
+def test_unknown_members_and_full_groups_are_rejected() -> None:
     story = Story(GroupBench(GroupSettings(consumer_max_size=1)))
     a = Consumer(story, "a", "orders")
     a.join()
@@ -428,7 +428,7 @@ def test_group_that_only_holds_offsets_is_replaced() -> None:
     assert bench.shard.state.groups["g"].state_name == "Stable"
 
 
-def test_nothing_happened_if_the_log_refuses() -> None:
+def test_failed_append_changes_nothing() -> None:
     story = Story()
     story.bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     a = Consumer(story, "a", "orders")
@@ -444,7 +444,7 @@ def test_nothing_happened_if_the_log_refuses() -> None:
     assert story.lines[-4:] == ["x8 a", "x7 a", "x5 a", "3 epoch 3"]
 
 
-def test_member_that_takes_another_instance_id_gives_the_first_one_up() -> None:
+def test_member_with_another_instance_id_releases_the_first() -> None:
     story = Story()
     a = Consumer(story, "a", "orders", instance_id="i")
     a.join()

@@ -95,7 +95,7 @@ def emptied_consumer_group() -> Story:
     return story
 
 
-def test_a_refused_conversion_leaves_the_consumer_group() -> None:
+def test_a_failed_conversion_keeps_the_consumer_group() -> None:
     story = emptied_consumer_group()
     story.bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     response = ClassicClient(story.bench, "c").join()
@@ -107,13 +107,13 @@ def test_a_refused_conversion_leaves_the_consumer_group() -> None:
     assert len(story.bench.log) == written
 
 
-def test_a_group_whose_first_record_was_confirmed_too_late_is_there() -> None:
+def test_a_group_whose_first_record_committed_late_exists() -> None:
     story = Story()
     story.bench.commit_error = ErrorCode.REQUEST_TIMED_OUT
     response = ClassicClient(story.bench, "c").join()
     assert response is not None
     assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    # Without the classic group's tombstone nobody could load the log again.
+    # Without the classic group's tombstone the log could not be loaded again.
     assert Consumer(story, "a", "orders").join().error_code == ErrorCode.NONE
     story.reload()
     assert isinstance(story.bench.shard.state.groups["g"], ConsumerGroup)

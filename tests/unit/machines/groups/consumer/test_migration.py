@@ -164,7 +164,7 @@ a at 2 has orders:3
     )
 
 
-def test_classic_member_that_waits_for_others_is_called_when_they_let_go() -> None:
+def test_classic_member_rejoins_when_others_have_revoked() -> None:
     story = Story()
     a = Consumer(story, "a", "orders")
     a.join()
@@ -182,7 +182,7 @@ def test_classic_member_that_waits_for_others_is_called_when_they_let_go() -> No
     assert story.lines[-1] == "c has orders:2,3"
 
 
-def test_parked_calls_are_told_to_join_again() -> None:
+def test_parked_requests_fail_with_rebalance_in_progress() -> None:
     story = Story()
     (c,) = stable_classic(story, {"c": {"orders": [0, 1, 2, 3]}})
     d = Classic(story, "d")
@@ -233,7 +233,7 @@ def test_classic_member_must_join_again_and_sync_in_time() -> None:
     assert c.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "it never asked what it got"
 
 
-def test_group_becomes_classic_with_its_last_new_member() -> None:
+def test_group_is_downgraded_with_its_last_consumer_member() -> None:
     story = Story()
     c, d = stable_classic(story, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
     a = Consumer(story, "a", "orders")
@@ -289,7 +289,7 @@ def test_session_of_the_last_new_member_ends() -> None:
     assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_static_member_comes_back_with_the_new_protocol_and_again_with_the_old() -> None:
+def test_static_member_changes_protocols_back_and_forth() -> None:
     story = Story()
     stable_classic(story, {"c": {"orders": [0, 1, 2, 3]}}, instance="i")
     first, second = f"i{C[1:]}", f"i{D[1:]}"
@@ -340,7 +340,7 @@ c in generation 1
     assert isinstance(story.bench.shard.state.groups["g"], ClassicGroup)
 
 
-def test_no_downgrade_where_the_policy_forbids_it() -> None:
+def test_policy_can_forbid_the_downgrade() -> None:
     story = Story(GroupBench(GroupSettings(consumer_migration_policy="upgrade")))
     stable_classic(story, {"c": {"orders": [0, 1, 2, 3]}})
     a = Consumer(story, "a", "orders")
@@ -363,7 +363,7 @@ def test_classic_members_alone_share_out_what_the_last_of_the_new_protocol_had()
     assert len(c.owned["orders"]) == 2
     story.bench.advance(1_000)
     a.leave()
-    assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS, "nobody else would make a new target"
+    assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS, "no other member would trigger a new target"
     c.join()
     c.sync()
     assert c.owned == {"orders": [0, 1, 2, 3]}
@@ -378,7 +378,7 @@ def test_classic_members_alone_share_out_what_the_last_of_the_new_protocol_had()
         GroupSettings(consumer_max_size=1),
     ],
 )
-def test_no_upgrade_where_settings_forbid_it(settings: GroupSettings) -> None:
+def test_settings_can_forbid_the_upgrade(settings: GroupSettings) -> None:
     story = Story(GroupBench(settings))
     c, _ = stable_classic(story, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
     assert Consumer(story, "a", "orders").join().error_code == ErrorCode.GROUP_ID_NOT_FOUND
@@ -390,7 +390,7 @@ def test_no_upgrade_where_settings_forbid_it(settings: GroupSettings) -> None:
     [b"\x00", b"\x00\x01garbage", assigned({"orders": [2]}, user_data=b"mine"), assigned({"orders": [0, 1]})],
     ids=["cut", "garbage", "user data", "given twice"],
 )
-def test_no_upgrade_of_what_the_coordinator_cannot_take_over(assignment: bytes) -> None:
+def test_groups_that_cannot_be_upgraded(assignment: bytes) -> None:
     story = Story()
     c, d = stable_classic(story, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
     group = story.bench.shard.state.groups["g"]
@@ -403,7 +403,7 @@ def test_no_upgrade_of_what_the_coordinator_cannot_take_over(assignment: bytes) 
     assert (c.beat(), d.beat()) == (ErrorCode.NONE, ErrorCode.NONE)
 
 
-def test_refused_joiner_leaves_the_classic_group_alone() -> None:
+def test_rejected_member_does_not_change_the_classic_group() -> None:
     story = Story()
     (c,) = stable_classic(story, {"c": {"orders": [0, 1, 2, 3]}})
     d = Classic(story, "d")
@@ -415,7 +415,7 @@ def test_refused_joiner_leaves_the_classic_group_alone() -> None:
     assert c.client.generation == 2
 
 
-def test_other_types_are_no_consumers() -> None:
+def test_other_protocol_types_cannot_join() -> None:
     story = Story()
     connect = ClassicClient(
         story.bench, "w", protocol_type="connect", protocols={"default": b"", "compatible": b""}
@@ -435,7 +435,7 @@ def test_without_migration_classic_members_stay_out_of_a_consumer_group(instance
     assert (response.error_code, response.member_id) == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
 
 
-def test_what_classic_clients_are_refused() -> None:
+def test_errors_of_classic_clients() -> None:
     story = Story()
     a = Consumer(story, "a", "orders")
     a.join()
@@ -468,7 +468,7 @@ def test_what_classic_clients_are_refused() -> None:
     c.client.member_id = "a"
     c.client.generation = a.epoch
     assert c.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "it speaks the new protocol"
-    c.client.member_id = "nobody"
+    c.client.member_id = "unknown"
     assert c.beat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -482,8 +482,8 @@ def test_operators_remove_members_of_both_protocols() -> None:
     leaving = [
         MemberIdentity(member_id="", group_instance_id="i"),
         MemberIdentity(member_id=c.client.member_id),
-        MemberIdentity(member_id="nobody"),
-        MemberIdentity(member_id="somebody", group_instance_id="i"),
+        MemberIdentity(member_id="unknown"),
+        MemberIdentity(member_id="another", group_instance_id="i"),
     ]
     response = story.bench.ask(LeaveGroupRequest(group_id="g", members=leaving), LeaveGroupResponse)
     assert [ErrorCode(member.error_code) for member in response.members] == [
@@ -496,7 +496,7 @@ def test_operators_remove_members_of_both_protocols() -> None:
     group = story.bench.shard.state.groups["g"]
     assert isinstance(group, ConsumerGroup)
     assert list(group.members) == ["b"]
-    old = story.bench.ask(LeaveGroupRequest(group_id="g", member_id="nobody"), LeaveGroupResponse, version=1)
+    old = story.bench.ask(LeaveGroupRequest(group_id="g", member_id="unknown"), LeaveGroupResponse, version=1)
     assert old.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 

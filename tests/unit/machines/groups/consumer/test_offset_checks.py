@@ -71,7 +71,7 @@ def test_commits_of_a_member(epoch: int, partitions: tuple[int, ...], code: Erro
     assert commit(group_of(MEMBER), epoch, *partitions) is code
 
 
-def test_classic_members_hear_of_generations() -> None:
+def test_classic_members_get_errors_of_generations() -> None:
     group = group_of(MEMBER, CLASSIC)
     assert commit(group, 5, 3, member_id="c", api_version=2) is ErrorCode.NONE
     assert commit(group, 4, 3, member_id="c") is ErrorCode.NONE
@@ -79,10 +79,10 @@ def test_classic_members_hear_of_generations() -> None:
     assert commit(group, 6, 3, member_id="c") is ErrorCode.ILLEGAL_GENERATION
 
 
-def test_who_else_commits() -> None:
+def test_commits_without_a_member() -> None:
     group = group_of(MEMBER)
     assert commit(group, 5, 0, api_version=8) is ErrorCode.UNSUPPORTED_VERSION
-    assert commit(group, 5, 0, member_id="nobody") is ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit(group, 5, 0, member_id="unknown") is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit(group, -1, 0, member_id="") is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit(group_of(), -1, 0, member_id="") is ErrorCode.NONE
     assert commit(group_of(), 0, 0, member_id="") is ErrorCode.UNKNOWN_MEMBER_ID
@@ -93,7 +93,7 @@ def test_commits_in_a_transaction() -> None:
     assert commit(group, -1, 0, member_id="", transactional=True) is ErrorCode.NONE
     assert commit(group, 5, 0, api_version=3, transactional=True) is ErrorCode.NONE
     assert commit(group, 9, 0, transactional=True) is ErrorCode.ILLEGAL_GENERATION
-    assert commit(group, 5, 0, member_id="nobody", transactional=True) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert commit(group, 5, 0, member_id="unknown", transactional=True) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_fetches() -> None:
@@ -102,12 +102,12 @@ def test_fetches() -> None:
     assert group.check_offset_fetch("a", 5) is ErrorCode.NONE
     assert group.check_offset_fetch("a", 4) is ErrorCode.STALE_MEMBER_EPOCH
     assert group.check_offset_fetch("c", 4) is ErrorCode.ILLEGAL_GENERATION
-    assert group.check_offset_fetch("nobody", 5) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.check_offset_fetch("unknown", 5) is ErrorCode.UNKNOWN_MEMBER_ID
     assert group.check_offset_fetch(None, 5) is ErrorCode.UNKNOWN_MEMBER_ID
     assert group.check_offset_fetch("", -1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_offsets_of_topics_nobody_reads_expire() -> None:
+def test_offsets_of_topics_without_subscribers_expire() -> None:
     group = group_of(MEMBER)
     assert group.retention_start_ms("orders", 77) is None
     assert group.retention_start_ms("parcels", 77) == 77

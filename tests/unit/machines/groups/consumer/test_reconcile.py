@@ -62,7 +62,7 @@ def test_then_everything_that_is_free() -> None:
     )
 
 
-def test_nothing_to_revoke_if_it_has_let_go_already() -> None:
+def test_nothing_to_revoke_if_it_has_revoked_already() -> None:
     assert step(owned=(1,)).epoch == 4
     assert step(owned=()).epoch == 4
 
@@ -76,7 +76,7 @@ def test_what_others_hold_is_waited_for() -> None:
     assert later.assigned == {T: {1: 3, 2: 4}}
 
 
-def test_own_partition_that_was_to_be_revoked_may_come_back() -> None:
+def test_partition_to_be_revoked_may_be_assigned_again() -> None:
     moved = step(step(), owned=(1,), target=(0, 1), held=(0, 1))
     assert moved.state is MemberState.STABLE
     assert moved.assigned == {T: {0: 4, 1: 3}}

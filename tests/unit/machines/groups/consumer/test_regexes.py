@@ -52,7 +52,7 @@ b at 3 has nothing
     )
 
 
-def test_created_topics_are_looked_at_ten_seconds_later() -> None:
+def test_created_topics_are_matched_ten_seconds_later() -> None:
     story = Story()
     a = Consumer(story, "a", regex="ord.*")
     a.join()
@@ -88,7 +88,7 @@ a at 3
     )
 
 
-def test_patterns_are_looked_at_again_after_ten_minutes() -> None:
+def test_patterns_are_resolved_again_after_ten_minutes() -> None:
     story = Story()
     a = Consumer(story, "a", regex="ord.*")
     a.join()
@@ -104,7 +104,7 @@ def test_patterns_are_looked_at_again_after_ten_minutes() -> None:
     assert story.lines == ["> a beats", "a at 2", "> patterns are resolved", "16 ord.* orders"]
 
 
-def test_answer_that_got_lost_is_asked_for_again() -> None:
+def test_lost_result_is_queried_again() -> None:
     story = Story()
     a = Consumer(story, "a", regex="ord.*")
     a.join()
@@ -117,7 +117,7 @@ def test_answer_that_got_lost_is_asked_for_again() -> None:
     assert story.bench.queries == [ResolveRegex("g", ("ord.*",))]
 
 
-def test_question_is_asked_again_if_the_member_could_not_be_written() -> None:
+def test_query_is_repeated_if_the_member_could_not_be_written() -> None:
     story = Story()
     story.bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     a = Consumer(story, "a", regex="ord.*")
@@ -127,7 +127,7 @@ def test_question_is_asked_again_if_the_member_could_not_be_written() -> None:
     assert story.bench.queries == [ResolveRegex("g", ("ord.*",))]
 
 
-def test_pattern_goes_with_its_last_member() -> None:
+def test_pattern_is_removed_with_its_last_member() -> None:
     story = Story()
     a, b = Consumer(story, "a", regex="ord.*"), Consumer(story, "b", regex="ord.*")
     a.join()
@@ -177,7 +177,7 @@ a at 3 has nothing
     )
 
 
-def test_late_answer_for_a_pattern_nobody_has_is_dropped() -> None:
+def test_late_result_for_an_unused_pattern_is_dropped() -> None:
     story = Story()
     a = Consumer(story, "a", "orders", regex="par.*")
     a.join()
@@ -198,7 +198,7 @@ def test_names_and_pattern_together() -> None:
     assert story.lines[-1] == "a at 3 has orders:0,1,2,3 parcels:0,1"
 
 
-def test_patterns_come_back_with_the_log() -> None:
+def test_patterns_are_loaded_from_the_log() -> None:
     story = Story()
     a = Consumer(story, "a", regex="ord.*")
     a.join()
@@ -228,7 +228,7 @@ def test_patterns_match_whole_names(pattern: str, found: tuple[str, ...]) -> Non
 
 
 @pytest.mark.parametrize("pattern", ["(", "a{2,1}", "(?=look)", "\\1", "[z-a]", "a\udc80"])
-def test_what_is_no_pattern(pattern: str) -> None:
+def test_invalid_patterns(pattern: str) -> None:
     with pytest.raises(KafkaError, match="is not an RE2 regular expression") as refused:
         check_pattern(pattern)
     assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
@@ -239,7 +239,7 @@ def test_hostile_pattern_takes_linear_time() -> None:
     assert matching_topics("(a*)*(a*)*(a*)*b", ["a" * 249]) == ()
 
 
-def test_a_wall_clock_that_was_set_back_holds_up_no_pattern() -> None:
+def test_a_wall_clock_that_was_set_back_does_not_delay_patterns() -> None:
     story = Story()
     a, b = Consumer(story, "a", regex="ord.*"), Consumer(story, "b", regex="par.*")
     a.join()

@@ -1,4 +1,4 @@
-"""Logs: what comes back from them, and which of them nobody should lead."""
+"""Logs: the state that they give, and which of them cannot be loaded."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_deleted_group_leaves_nothing() -> None:
         "one has still to revoke it",
     ],
 )
-def test_no_sane_coordinator_wrote_this(records: tuple[GroupRecord, ...]) -> None:
+def test_invalid_logs_are_rejected(records: tuple[GroupRecord, ...]) -> None:
     with pytest.raises(CorruptLogError):
         loaded(*records)
 
@@ -141,7 +141,7 @@ def test_consumer_records_for_a_live_classic_group() -> None:
         bench.shard.replay(epoch_record("g", 1, 0), 1)
 
 
-def test_newer_epoch_takes_a_partition_over() -> None:
+def test_newer_epoch_owns_the_partition() -> None:
     """Compaction may have removed the record in which the old holder let go."""
     groups = loaded(having("a", 2, 0), having("b", 3, 0), having("a", 3))
     group = groups["g"]
@@ -151,7 +151,7 @@ def test_newer_epoch_takes_a_partition_over() -> None:
     assert not group.is_held(TOPIC, 0)
 
 
-def test_tombstones_of_what_is_unknown_are_ignored() -> None:
+def test_tombstones_of_unknown_consumer_groups_are_ignored() -> None:
     unknown = group_tombstones("g", ["a"], ["x.*"])
     assert loaded(*unknown) == {}
     groups = loaded(epoch_record("g", 2, 0), *member_tombstones("g", "a"), regex_tombstone("g", "x.*"))

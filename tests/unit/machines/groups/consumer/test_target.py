@@ -42,7 +42,7 @@ def the_group(story: Story) -> ConsumerGroup:
     return group
 
 
-def test_users_assignor_is_asked_and_its_target_used() -> None:
+def test_users_assignor_computes_the_target() -> None:
     story = own_story()
     a = Consumer(story, "a", "orders", rack_id="r", client_id="app-1")
     a.join()
@@ -110,7 +110,7 @@ def test_change_of_the_group_is_a_reason_to_try_again() -> None:
     assert the_ask(story).group_epoch == 3
 
 
-def test_target_for_an_epoch_that_is_gone_is_asked_for_anew() -> None:
+def test_target_for_an_old_epoch_is_computed_again() -> None:
     story = own_story()
     a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
     a.join()
@@ -126,7 +126,7 @@ def test_target_for_an_epoch_that_is_gone_is_asked_for_anew() -> None:
     assert story.bench.queries == []
 
 
-def test_target_for_a_member_id_that_was_replaced_is_asked_for_anew() -> None:
+def test_target_for_a_replaced_member_id_is_computed_again() -> None:
     story = own_story()
     a = Consumer(story, "a", "orders", instance_id="i")
     a.join()
@@ -139,7 +139,7 @@ def test_target_for_a_member_id_that_was_replaced_is_asked_for_anew() -> None:
     assert list(ask.spec.members) == ["a2"]
 
 
-def test_answer_for_a_group_that_is_gone_or_done() -> None:
+def test_late_result_for_a_deleted_or_current_group_is_ignored() -> None:
     story = own_story()
     a = Consumer(story, "a", "orders")
     a.join()
@@ -151,7 +151,7 @@ def test_answer_for_a_group_that_is_gone_or_done() -> None:
     assert len(story.bench.log) == written
 
 
-def test_lost_answer_is_asked_for_again() -> None:
+def test_lost_target_is_queried_again() -> None:
     story = own_story()
     a = Consumer(story, "a", "orders")
     a.join()
@@ -162,7 +162,7 @@ def test_lost_answer_is_asked_for_again() -> None:
     assert the_ask(story) == first
 
 
-def test_refused_append_takes_the_question_back() -> None:
+def test_failed_append_cancels_the_query() -> None:
     story = own_story()
     story.bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     a = Consumer(story, "a", "orders")
@@ -187,7 +187,7 @@ def test_most_members_decide_on_the_assignor() -> None:
     assert the_group(story).preferred_assignor(OWN.consumer_assignors) == "range"
 
 
-def test_assignor_that_is_no_longer_configured_is_not_missed() -> None:
+def test_removed_assignor_is_replaced() -> None:
     story = own_story()
     a = Consumer(story, "a", "orders", assignor="own")
     a.join()
@@ -197,7 +197,7 @@ def test_assignor_that_is_no_longer_configured_is_not_missed() -> None:
     assert story.lines[-1] == "a at 2 has orders:0,1,2,3"
 
 
-def test_lag_is_looked_up_by_the_driver() -> None:
+def test_assignors_with_lag_run_in_the_driver() -> None:
     story = Story(GroupBench(GroupSettings(consumer_assignors=("lag-aware",))))
     Consumer(story, "a", "orders").join()
     assert the_ask(story).assignor == "lag-aware"
@@ -236,7 +236,7 @@ def test_what_kind_of_group_the_assignor_sees() -> None:
     assert last().members["a"].subscribed_topic_ids == {ORDERS}
 
 
-def test_a_wall_clock_that_was_set_back_holds_up_no_target() -> None:
+def test_a_wall_clock_that_was_set_back_does_not_delay_targets() -> None:
     story = Story()
     a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
     a.join()
@@ -246,7 +246,7 @@ def test_a_wall_clock_that_was_set_back_holds_up_no_target() -> None:
     assert the_group(story).target_epoch == the_group(story).epoch
 
 
-def test_answer_for_a_group_that_has_ended_does_not_hold_up_its_successor() -> None:
+def test_late_result_does_not_delay_a_recreated_group() -> None:
     story = own_story()
     a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
     a.join()

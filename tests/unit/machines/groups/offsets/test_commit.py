@@ -19,7 +19,7 @@ from tests.support.groups.group_bench import WALL_MS, GroupBench, topic_id
 from tests.support.groups.offset_calls import commit, commit_in_transaction, fetch
 
 
-def test_commit_by_nobody_makes_a_group_of_offsets() -> None:
+def test_commit_without_a_member_creates_a_group_of_offsets() -> None:
     bench = GroupBench()
     assert commit(bench, 42, metadata="note") is ErrorCode.NONE
     assert len(bench.log) == 1, "such a group has no record of its own"
@@ -73,7 +73,7 @@ def test_a_retention_for_ever_fits_into_the_record() -> None:
     assert fetch(bench) == 1
 
 
-def test_unknown_topics_and_partitions_do_not_hold_up_the_others() -> None:
+def test_unknown_topics_and_partitions_fail_alone() -> None:
     bench = GroupBench()
 
     def partitions(*indexes: int) -> list[OffsetCommitRequestPartition]:
@@ -160,7 +160,7 @@ def test_commits_during_a_rebalance() -> None:
     assert fetch(bench) == 5
 
 
-def test_empty_group_takes_commits_of_nobody_only() -> None:
+def test_empty_group_accepts_only_commits_without_a_member() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     stable_group(bench, a)
@@ -193,7 +193,7 @@ def test_transactional_offset_waits_for_its_marker(version: int) -> None:
     assert fetch(bench, stable=True) == 9
 
 
-def test_transactional_record_names_no_topic_id() -> None:
+def test_transactional_record_has_no_topic_id() -> None:
     bench = GroupBench()
     commit_in_transaction(bench, 77, 9)
     (record,) = bench.records()

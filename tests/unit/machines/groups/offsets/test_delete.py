@@ -1,4 +1,4 @@
-"""OffsetDelete: only what nobody reads any more."""
+"""OffsetDelete: only offsets of topics without subscribers."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_one_group_in_the_old_shape(version: int) -> None:
     ]
 
 
-def test_null_topics_ask_for_all() -> None:
+def test_null_topics_return_all() -> None:
     bench = GroupBench()
     commit(bench, 1)
     commit(bench, 2, partition=3)
@@ -42,7 +42,7 @@ def test_null_topics_ask_for_all() -> None:
     assert fetch_all(bench) == {("orders", 0): 1, ("orders", 3): 2, ("parcels", 0): 3}
 
 
-def test_unknown_group_and_topic_are_no_errors() -> None:
+def test_unknown_group_and_topic_have_no_error() -> None:
     bench = GroupBench()
     assert fetch(bench) == -1
     assert fetch(bench, topic="absent") == -1
@@ -61,12 +61,12 @@ def test_several_groups_at_once() -> None:
     ] == [("x", 1), ("y", 2), ("z", -1)]
 
 
-def test_classic_groups_do_not_look_at_member_epochs() -> None:
+def test_classic_groups_ignore_member_epochs() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     stable_group(bench, a)
     a.commit(5)
-    group = OffsetFetchRequestGroup(group_id="g", member_id="whoever", member_epoch=99, topics=None)
+    group = OffsetFetchRequestGroup(group_id="g", member_id="unknown", member_epoch=99, topics=None)
     response = bench.ask(OffsetFetchRequest(groups=[group]), OffsetFetchResponse, 9)
     assert response.groups[0].error_code == ErrorCode.NONE
     assert response.groups[0].topics[0].partitions[0].committed_offset == 5

@@ -92,7 +92,7 @@ def test_garbled_subscription_keeps_everything() -> None:
     assert fetch(bench) == 1
 
 
-def test_retention_that_an_old_client_asked_for() -> None:
+def test_retention_of_old_clients() -> None:
     bench = GroupBench(SETTINGS)
     commit(bench, 1, retention_ms=120_000, version=4)
     commit(bench, 2, partition=1, retention_ms=3 * HOUR_MS, version=4)
@@ -123,7 +123,7 @@ def test_group_with_nothing_but_a_pending_offset_stays() -> None:
     assert "g" in bench.shard.state.groups
 
 
-def test_empty_group_without_offsets_goes_at_the_next_sweep() -> None:
+def test_empty_group_without_offsets_expires_with_the_next_sweep() -> None:
     bench = GroupBench(SETTINGS)
     a = ClassicClient(bench, "a")
     stable_group(bench, a)
@@ -133,7 +133,7 @@ def test_empty_group_without_offsets_goes_at_the_next_sweep() -> None:
     assert bench.records()[-1] == GroupRecord(GroupMetadataKey(group="g"), None)
 
 
-def test_sweep_goes_on_in_steps_until_all_groups_were_seen() -> None:
+def test_sweep_continues_until_all_groups_were_checked() -> None:
     bench = GroupBench(SETTINGS)
     groups = [f"g{number}" for number in range(2 * GROUPS_PER_STEP + 7)]
     for group in groups:
@@ -144,7 +144,7 @@ def test_sweep_goes_on_in_steps_until_all_groups_were_seen() -> None:
     assert len(bench.log) == written + 2 * len(groups)
 
 
-def test_sweep_that_finds_nothing_is_taken_in_steps_too() -> None:
+def test_sweep_without_results_has_steps_too() -> None:
     bench = GroupBench(SETTINGS)
     for number in range(2 * GROUPS_PER_STEP + 1):
         commit(bench, 1, group=f"g{number}")
@@ -157,7 +157,7 @@ def test_sweep_that_finds_nothing_is_taken_in_steps_too() -> None:
     assert bench.shard.deadline_ms() == 120_000
 
 
-def test_failed_sweep_is_made_up_for_by_the_next() -> None:
+def test_next_sweep_repeats_a_failed_one() -> None:
     bench = GroupBench(SETTINGS)
     commit(bench, 1)
     bench.advance(HOUR_MS - 1)
@@ -168,7 +168,7 @@ def test_failed_sweep_is_made_up_for_by_the_next() -> None:
     assert fetch(bench) == -1
 
 
-def test_offsets_of_deleted_topics_go_at_once() -> None:
+def test_offsets_of_deleted_topics_are_removed_at_once() -> None:
     bench = GroupBench(SETTINGS)
     commit(bench, 1)
     commit(bench, 2, topic="parcels")
@@ -189,7 +189,7 @@ def test_offsets_of_deleted_topics_go_at_once() -> None:
     assert fetch(bench, group="i", topic="parcels") == -1
 
 
-def test_topic_that_was_made_again_starts_without_offsets() -> None:
+def test_recreated_topic_starts_without_offsets() -> None:
     bench = GroupBench(SETTINGS)
     commit(bench, 9)
     bench.change_topics(Topics({"orders": 4}, first_id=2_000), deleted=["orders"])
@@ -199,7 +199,7 @@ def test_topic_that_was_made_again_starts_without_offsets() -> None:
     assert fetch(bench) == 1
 
 
-def test_many_offsets_of_a_deleted_topic_go_in_steps() -> None:
+def test_many_offsets_of_a_deleted_topic_are_removed_in_steps() -> None:
     bench = GroupBench(SETTINGS, Topics({"wide": 3 * RECORDS_PER_STEP}))
     for partition in range(3 * RECORDS_PER_STEP):
         commit(bench, 1, topic="wide", partition=partition)

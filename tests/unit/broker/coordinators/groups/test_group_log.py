@@ -72,7 +72,7 @@ def join_request(group_id: str, **settings: int) -> JoinGroupRequest:
     )
 
 
-async def test_commits_that_come_together_share_a_batch(tmp_path: Path) -> None:
+async def test_concurrent_commits_share_a_batch(tmp_path: Path) -> None:
     async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:
         await ready(node, client)
         for number in range(50):
@@ -86,7 +86,7 @@ async def test_commits_that_come_together_share_a_batch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("linger", "most"), [("0", 20), ("5", 5)])
-async def test_linger_decides_how_long_writes_are_gathered(tmp_path: Path, linger: str, most: int) -> None:
+async def test_linger_limits_how_long_records_are_collected(tmp_path: Path, linger: str, most: int) -> None:
     properties = {**ONE_PARTITION, "group.coordinator.append.linger.ms": linger}
     async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
         await ready(node, client)
@@ -112,9 +112,7 @@ async def test_batches_are_compressed_as_configured(tmp_path: Path) -> None:
         assert await fetch_offsets(client, "g") == {0: 5}
 
 
-async def test_answers_wait_for_the_sync_that_makes_them_safe(
-    tmp_path: Path, held_disks: dict[str, HeldDisk]
-) -> None:
+async def test_responses_wait_for_the_commit(tmp_path: Path, held_disks: dict[str, HeldDisk]) -> None:
     async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:
         await ready(node, client)
         await node.alter(OFFSETS, flush_messages="1")
@@ -124,7 +122,7 @@ async def test_answers_wait_for_the_sync_that_makes_them_safe(
         async with connected(node.bootstrap) as other:
             log = node.partition(OFFSETS).log
             await until(lambda: log.end_offset == 1)
-            # A read rests on what is not safe yet: it waits with the commit.
+            # A read depends on the uncommitted record: it waits with the commit.
             reading = asyncio.create_task(fetch_offsets(other, "g"))
             done, _ = await asyncio.wait([reading], timeout=0.05)
             assert not done
@@ -134,9 +132,7 @@ async def test_answers_wait_for_the_sync_that_makes_them_safe(
             assert await reading == {0: 7}
 
 
-async def test_a_commit_that_is_not_safe_in_time_says_so(
-    tmp_path: Path, held_disks: dict[str, HeldDisk]
-) -> None:
+async def test_a_commit_that_times_out_is_retriable(tmp_path: Path, held_disks: dict[str, HeldDisk]) -> None:
     properties = {**ONE_PARTITION, "offsets.commit.timeout.ms": "30"}
     async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
         await ready(node, client)
@@ -148,11 +144,11 @@ async def test_a_commit_that_is_not_safe_in_time_says_so(
         log = node.partition(OFFSETS).log
         await until(lambda: log.high_watermark == 1)
         assert await commit(client, "g", {1: 8}) == [ErrorCode.NONE]
-        # It was written after all, and nothing takes it back.
+        # It was written and committed later.
         assert await fetch_offsets(client, "g") == {0: 7, 1: 8}
 
 
-async def test_nobody_reads_what_was_not_safe_in_time(
+async def test_an_offset_that_was_not_committed_in_time_is_not_readable(
     tmp_path: Path, held_disks: dict[str, HeldDisk]
 ) -> None:
     properties = {**ONE_PARTITION, "offsets.commit.timeout.ms": "30"}
@@ -163,8 +159,8 @@ async def test_nobody_reads_what_was_not_safe_in_time(
         disk = held_disks[str(tmp_path)]
         disk.free.clear()
         assert await commit(client, "g", {0: 7}) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
-        # A power cut could still take it back; then somebody would have gone on from an offset that is
-        # nobody's.
+        # A power failure could still lose it; then a consumer would continue from an offset that was never
+        # committed.
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
         (group,) = (await client.call(request, OffsetFetchResponse, BY_NAME)).groups
         assert (group.error_code, group.topics) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, [])
@@ -174,7 +170,7 @@ async def test_nobody_reads_what_was_not_safe_in_time(
         assert await fetch_offsets(client, "g") == {0: 7}
 
 
-async def test_nobody_reads_what_a_marker_settles_before_it_is_safe(
+async def test_offsets_of_a_marker_are_not_readable_before_it_is_committed(
     tmp_path: Path, held_disks: dict[str, HeldDisk]
 ) -> None:
     async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:
@@ -207,9 +203,7 @@ async def test_nobody_reads_what_a_marker_settles_before_it_is_safe(
         assert await reading == {0: 9}
 
 
-async def test_a_failed_write_is_refused_and_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with (
         live_node(tmp_path, ONE_PARTITION) as node,
         connected(node.bootstrap) as client,
@@ -234,13 +228,13 @@ async def test_a_failed_write_is_refused_and_leaves_nothing_behind(
         assert set(commit_codes(refused)) == {ErrorCode.NOT_COORDINATOR}
         monkeypatch.setattr(type(partition), "append_records", real)
         await until(lambda: node.node.broker.groups.is_active(0))
-        # The machine had taken the commit in already; loaded again, it knows what the log knows.
+        # The machine had replayed the commit already; after the reload it has only the state of the log.
         assert await fetch_offsets(client, "g") == {0: 1}
         assert await commit(client, "g", {0: 3}) == [ErrorCode.NONE]
         assert await fetch_offsets(client, "g") == {0: 3}
 
 
-async def test_what_the_machine_cannot_replay_never_reaches_the_log(
+async def test_a_record_that_cannot_be_replayed_never_reaches_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:
@@ -262,7 +256,7 @@ async def test_what_the_machine_cannot_replay_never_reaches_the_log(
         assert await fetch_offsets(client, "g") == {0: 1}
 
 
-async def test_what_does_not_fit_into_a_batch_harms_nobody_else(tmp_path: Path) -> None:
+async def test_a_change_that_is_too_large_fails_alone(tmp_path: Path) -> None:
     async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:
         await ready(node, client)
         await node.alter(OFFSETS, max_message_bytes="1000")
@@ -272,7 +266,7 @@ async def test_what_does_not_fit_into_a_batch_harms_nobody_else(tmp_path: Path) 
         codes = [commit_codes(await client.receive(OffsetCommitResponse)) for _ in range(3)]
         assert codes == [[ErrorCode.NONE], [ErrorCode.UNKNOWN_SERVER_ERROR], [ErrorCode.NONE]]
         assert await fetch_offsets(client, "big") == {}
-        # More than one batch takes is cut between the requests.
+        # Records that do not fit into one batch are divided between requests.
         for number in range(40):
             client.send(commit_request("g", {number % 4: number}, metadata="y" * 200), BY_NAME)
         for _ in range(40):
@@ -287,14 +281,14 @@ async def test_timers_run(tmp_path: Path) -> None:
         await ready(node, client)
         joined = await client.call(join_request("g", session_timeout_ms=60), JoinGroupResponse, 3)
         assert joined.error_code == 0
-        # Nobody beats: the session ends, and with it the group's last member.
+        # Without heartbeats the session of the only member expires.
         shard = node.node.broker.groups.shard_of("g")
         assert shard is not None
         await until(lambda: shard.state.groups["g"].is_empty)
         assert await commit(client, "g", {0: 1}) == [ErrorCode.NONE]
 
 
-async def test_a_parked_join_is_answered_when_the_node_stops(tmp_path: Path) -> None:
+async def test_a_parked_join_fails_when_the_node_stops(tmp_path: Path) -> None:
     properties = {**ONE_PARTITION, "group.initial.rebalance.delay.ms": "60000"}
     async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
         await ready(node, client)

@@ -99,7 +99,7 @@ async def test_one_record_for_each_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("state", [TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABORT])
-async def test_what_was_decided_is_brought_to_its_end_after_a_load(tmp_path: Path, state: TxnState) -> None:
+async def test_prepared_transactions_are_completed_after_a_load(tmp_path: Path, state: TxnState) -> None:
     async with live_node(tmp_path, ONE) as node, connected(node.bootstrap) as client:
         await node.create("t")
         await find_txn_coordinator(client, "tx")
@@ -115,9 +115,7 @@ async def test_what_was_decided_is_brought_to_its_end_after_a_load(tmp_path: Pat
         await until(lambda: states(node)[-1] == (done, 1))
 
 
-def test_a_record_that_cannot_be_read_refuses_the_partition(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unreadable_record_rejects_the_partition(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
         async with live_node(tmp_path, ONE) as node, connected(node.bootstrap) as client:
             await find_txn_coordinator(client, "tx")
@@ -134,7 +132,9 @@ def test_a_record_that_cannot_be_read_refuses_the_partition(
     assert "its transactions are rejected" in caplog.text
 
 
-async def test_nothing_is_answered_before_it_is_safe(tmp_path: Path, held_disks: dict[str, HeldDisk]) -> None:
+async def test_responses_wait_for_the_commit_of_the_transaction(
+    tmp_path: Path, held_disks: dict[str, HeldDisk]
+) -> None:
     async with live_node(tmp_path, ONE) as node, connected(node.bootstrap) as client:
         (disk,) = held_disks.values()
         await node.create("t", partitions=2)
@@ -168,7 +168,7 @@ async def test_nothing_is_answered_before_it_is_safe(tmp_path: Path, held_disks:
         assert [node.partition(index=index).log.last_stable_offset for index in (0, 1)] == [4, 2]
 
 
-def test_a_log_that_refuses_a_record(
+def test_a_log_that_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:

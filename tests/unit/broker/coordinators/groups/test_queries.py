@@ -164,7 +164,7 @@ def test_a_faulty_assignor_leaves_the_target_and_shows_its_error(
     assert "'scripted' failed for group 'g'" in caplog.text
 
 
-async def test_lags_come_from_logs_and_commits(tmp_path: Path) -> None:
+async def test_lags_are_computed_from_logs_and_commits(tmp_path: Path) -> None:
     async with ready_node(tmp_path, "lag-aware") as (node, client):
         for index, count in ((0, 90), (1, 10), (2, 10), (3, 10)):
             values = [b"x"] * count
@@ -198,6 +198,6 @@ async def test_a_groups_own_settings_hold(tmp_path: Path) -> None:
 
 
 async def test_a_node_does_not_start_with_an_assignor_it_lacks(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"group\.consumer\.assignors names 'nobody'"):
-        async with ready_node(tmp_path, "uniform,nobody"):
+    with pytest.raises(ConfigError, match=r"group\.consumer\.assignors names 'unknown'"):
+        async with ready_node(tmp_path, "uniform,unknown"):
             pass
