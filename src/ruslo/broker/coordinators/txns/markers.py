@@ -22,6 +22,9 @@ from ruslo.protocol.message import Message
 from ruslo.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 from ruslo.records.control import end_txn_batch
 
+INLINE_MARKERS_MAX = 64
+"""Up to this number markers are written at once, so a small transaction completes within one call."""
+
 
 class LocalPartitions(Protocol):
     """The partitions of this broker."""
@@ -78,39 +81,38 @@ class MarkerWriter:
         codes.add_done_callback(finish)
         return promise
 
-    def write(self, markers: Iterable[EndMarker]) -> MarkerCodes | asyncio.Future[MarkerCodes]:
+    def write(self, markers: Sequence[EndMarker]) -> MarkerCodes | asyncio.Future[MarkerCodes]:
         """Write markers. Returns the result itself if they are few and committed at once."""
-        steps = self._append_all(list(markers))
-        work = self._scheduler.run(steps, priority=Priority.CLUSTER, name="transaction markers")
-        if work.done() and not work.result().uncommitted:
-            return work.result().codes
+        written = _Written()
+        steps = self._append_all(markers, written)
+        is_small = sum(len(marker.partitions) for marker in markers) <= INLINE_MARKERS_MAX
+        if is_small:
+            for _ in steps:
+                pass
+            if not written.uncommitted:
+                return written.codes
         promise: asyncio.Future[MarkerCodes] = asyncio.get_running_loop().create_future()
-
-        def wait(appended: asyncio.Future[_Written]) -> None:
-            self._when_committed(appended.result(), promise)
-
-        if work.done():
-            wait(work)
+        if is_small:
+            self._when_committed(written, promise)
         else:
-            work.add_done_callback(wait)
+            work = self._scheduler.run(steps, priority=Priority.CLUSTER, name="transaction markers")
+            work.add_done_callback(lambda _: self._when_committed(written, promise))
         return promise
 
-    def _append_all(self, markers: Sequence[EndMarker]) -> Steps[_Written]:
-        written = _Written()
+    def _append_all(self, markers: Iterable[EndMarker], written: _Written) -> Steps[None]:
         for marker in markers:
             batch = _batch(marker, self._clock.now_ms())
-            for place in marker.partitions:
-                self._append(marker, batch, place, written)
+            for tp in marker.partitions:
+                self._append(marker, batch, tp, written)
                 yield
-        return written
 
-    def _append(self, marker: EndMarker, batch: bytearray, place: TopicPartition, written: _Written) -> None:
-        key = marker.producer_id, place
+    def _append(self, marker: EndMarker, batch: bytearray, tp: TopicPartition, written: _Written) -> None:
+        key = marker.producer_id, tp
         try:
-            partition = self._partitions.get(*place)
-            if place.topic == GROUP_OFFSETS_TOPIC:
+            partition = self._partitions.get(*tp)
+            if tp.topic == GROUP_OFFSETS_TOPIC:
                 copy = bytearray(batch)
-                appended = self._groups.append_marker(place.partition, copy, marker.transaction_version)
+                appended = self._groups.append_marker(tp.partition, copy, marker.transaction_version)
             else:
                 appended = partition.append_marker(batch, self._clock.now_ms(), marker.transaction_version)
         except KafkaError as error:
