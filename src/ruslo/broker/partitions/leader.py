@@ -88,8 +88,10 @@ class PartitionLeader:
         "log",
         "replication",
     )
+    # Set with the first followers: most partitions of a single broker never have any.
     _settings: ReplicationSettings
-    """Set with the first followers."""
+    _uncommitted: deque[tuple[int, int]]
+    """End offset and size of each append above the high watermark."""
 
     def __init__(
         self, node_id: int, log: Log, flush: FlushPolicy, high_watermark: HighWatermark, first_epoch: int
@@ -111,8 +113,6 @@ class PartitionLeader:
         """Fetches of followers that wait for the next append."""
         self._undurable_bytes = 0
         """Bytes that were appended since the durable offset last moved."""
-        self._uncommitted: deque[tuple[int, int]] = deque()
-        """End offset and size of each append above the high watermark."""
         self._deletions: list[tuple[int, asyncio.Future[None]]] = []
         """DeleteRecords requests that wait until the low watermark reaches an offset."""
 
@@ -145,6 +145,7 @@ class PartitionLeader:
         if replicas is not None:
             assert settings is not None, "followers need settings"
             self._settings = settings
+            self._uncommitted = deque()
             self.durable_offset = self.log.high_watermark
             self.replication = LeaderReplica(
                 node_id=self._node_id,
@@ -162,7 +163,6 @@ class PartitionLeader:
     def _drop_followers(self) -> None:
         """Complete the requests that wait for followers."""
         self.replication = None
-        self._uncommitted.clear()
         while self._deletions:
             _, done = self._deletions.pop()
             if not done.done():
