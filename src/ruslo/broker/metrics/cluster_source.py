@@ -1,4 +1,4 @@
-"""Families of the metadata quorum, and of the cluster as its active controller sees it."""
+"""Families of the metadata quorum and, on the active controller, of the cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def quorum_families(raft: RaftDriver) -> Iterator[Family]:
 
 
 def controller_families(controller: ControllerDriver | None, metadata: MetadataLoader) -> Iterator[Family]:
-    """Only the active one counts, so that a sum over all nodes is right; as Kafka does."""
+    """Only the active controller counts, so that a sum over all nodes is right, as in Kafka."""
     active = controller is not None and controller.is_active
     yield single(catalog.ACTIVE_CONTROLLER, int(active))
     if controller is None:

@@ -1,7 +1,7 @@
-"""Families of the groups that this broker coordinates: what they have committed, and how far they are behind.
+"""Families of the groups that this broker coordinates: committed offsets, lag and members.
 
-Where a partition ends is known here if this broker has a replica of it; of the others their leaders are asked
-once for each scrape, all at a time and not for long. Who does not answer leaves a gap, not a wrong figure.
+The end offset of a partition is known if this broker has a replica of it. The leaders of the others are
+asked once for each scrape, all at the same time, with a short timeout. Without a response there is no sample.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.machines.groups.state import ShardState
 
-ASK_S = 1.0
+REQUEST_TIMEOUT_S = 1.0
 _LATEST = -1
 _CONSUMER = -1
-_NOBODY = -1
+_NO_LEADER = -1
 
 logger = logging.getLogger(__name__)
 
 Committed = tuple[str, TopicPartition, int]
-"""Group, place, offset."""
+"""Group, topic partition, offset."""
 
 
 def _committed(state: ShardState) -> list[Committed]:
-    """A copy, shard by shard: what is being read must not change between two turns of the loop."""
+    """Copy the offsets of a shard: they must not change between two steps."""
     return [
         (group_id, TopicPartition(topic, index), committed.offset)
         for group_id in state.offsets.group_ids()
@@ -51,8 +51,8 @@ def _committed(state: ShardState) -> list[Committed]:
     ]
 
 
-def _labels(group_id: str, place: TopicPartition) -> str:
-    return labels_text({"consumergroup": group_id, "topic": place.topic, "partition": place.partition})
+def _labels(group_id: str, tp: TopicPartition) -> str:
+    return labels_text({"consumergroup": group_id, "topic": tp.topic, "partition": tp.partition})
 
 
 class GroupSource:
@@ -69,30 +69,32 @@ class GroupSource:
         self._metadata = metadata
         self._links = links
         self._scheduler = scheduler
-        self._ends_elsewhere: dict[TopicPartition, int] = {}
+        self._remote_ends: dict[TopicPartition, int] = {}
 
     async def refresh(self) -> None:
         """Before a scrape: request the end offsets of partitions without a replica here."""
-        away = await self._scheduler.run(
-            self._partitions_elsewhere(), priority=Priority.BACKGROUND, name="partitions with a lag"
+        remote = await self._scheduler.run(
+            self._remote_partitions(), priority=Priority.BACKGROUND, name="partitions with a lag"
         )
-        answers = await asyncio.gather(*(self._ask(leader, places) for leader, places in away.items()))
-        self._ends_elsewhere = {place: end for ends in answers for place, end in ends.items()}
+        responses = await asyncio.gather(
+            *(self._list_end_offsets(leader, partitions) for leader, partitions in remote.items())
+        )
+        self._remote_ends = {tp: end for ends in responses for tp, end in ends.items()}
 
-    def _partitions_elsewhere(self) -> Steps[dict[int, set[TopicPartition]]]:
+    def _remote_partitions(self) -> Steps[dict[int, set[TopicPartition]]]:
         """Return the partitions that groups have committed offsets of, by their leader."""
-        away: dict[int, set[TopicPartition]] = {}
+        remote: dict[int, set[TopicPartition]] = {}
         topics = self._metadata.image.topics.by_name
         for state in self._groups.states():
-            for _, place, _ in _committed(state):
-                topic = topics.get(place.topic)
-                if topic is None or self._end_here(place) is not None:
+            for _, tp, _ in _committed(state):
+                topic = topics.get(tp.topic)
+                if topic is None or self._local_end(tp) is not None:
                     continue
-                if place.partition < len(topic.partitions):
-                    away.setdefault(topic.partitions[place.partition].leader, set()).add(place)
+                if tp.partition < len(topic.partitions):
+                    remote.setdefault(topic.partitions[tp.partition].leader, set()).add(tp)
             yield
-        away.pop(_NOBODY, None)
-        return away
+        remote.pop(_NO_LEADER, None)
+        return remote
 
     def families(self) -> Iterator[Family]:
         states = self._groups.states()
@@ -102,48 +104,50 @@ class GroupSource:
 
     def _offsets(self, states: Sequence[ShardState]) -> Iterator[Sample]:
         for state in states:
-            for group_id, place, offset in _committed(state):
-                yield Sample(_labels(group_id, place), offset)
+            for group_id, tp, offset in _committed(state):
+                yield Sample(_labels(group_id, tp), offset)
 
     def _lags(self, states: Sequence[ShardState]) -> Iterator[Sample]:
         for state in states:
-            for group_id, place, offset in _committed(state):
-                end = self._end_of(place)
+            for group_id, tp, offset in _committed(state):
+                end = self._end_of(tp)
                 if end is not None:
-                    yield Sample(_labels(group_id, place), max(end - offset, 0))
+                    yield Sample(_labels(group_id, tp), max(end - offset, 0))
 
     def _members(self, states: Sequence[ShardState]) -> Iterator[Sample]:
         for state in states:
             for group in list(state.groups.values()):
                 yield Sample(labels_text({"consumergroup": group.group_id}), group.member_count)
 
-    def _end_of(self, place: TopicPartition) -> int | None:
-        here = self._end_here(place)
-        return here if here is not None else self._ends_elsewhere.get(place)
+    def _end_of(self, tp: TopicPartition) -> int | None:
+        local = self._local_end(tp)
+        return local if local is not None else self._remote_ends.get(tp)
 
-    def _end_here(self, place: TopicPartition) -> int | None:
-        partition = self._partitions.by_name.get(place.topic, {}).get(place.partition)
+    def _local_end(self, tp: TopicPartition) -> int | None:
+        partition = self._partitions.by_name.get(tp.topic, {}).get(tp.partition)
         return None if partition is None else partition.log.high_watermark
 
-    async def _ask(self, leader: int, places: set[TopicPartition]) -> Mapping[TopicPartition, int]:
+    async def _list_end_offsets(
+        self, leader: int, partitions: set[TopicPartition]
+    ) -> Mapping[TopicPartition, int]:
         topics: dict[str, list[ListOffsetsPartition]] = {}
-        for topic, index in places:
-            asked = ListOffsetsPartition(partition_index=index, timestamp=_LATEST)
-            topics.setdefault(topic, []).append(asked)
+        for topic, index in partitions:
+            wanted = ListOffsetsPartition(partition_index=index, timestamp=_LATEST)
+            topics.setdefault(topic, []).append(wanted)
         request = ListOffsetsRequest(
             replica_id=_CONSUMER,
             topics=[ListOffsetsTopic(name=name, partitions=listed) for name, listed in topics.items()],
         )
         try:
-            async with asyncio.timeout(ASK_S):
+            async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 response = await self._links.request(leader, request, ListOffsetsResponse)
         except (KafkaError, TimeoutError) as error:
-            logger.debug("broker %d does not say where its partitions end: %s", leader, error)
+            logger.debug("broker %d did not respond to ListOffsets for group lag: %s", leader, error)
             return {}
         assert isinstance(response, ListOffsetsResponse)
         return {
-            TopicPartition(topic.name, answer.partition_index): answer.offset
+            TopicPartition(topic.name, result.partition_index): result.offset
             for topic in response.topics
-            for answer in topic.partitions
-            if not answer.error_code
+            for result in topic.partitions
+            if not result.error_code
         }

@@ -1,7 +1,7 @@
-"""The metrics of one node: the numbers its parts add to, and the sources that are asked at a scrape.
+"""The metrics of one node: the counters of its parts, and the sources that a scrape reads.
 
-The listener opens before anything else of the node, so that a start that takes its time can be watched; parts
-are added as they come to life.
+The listener opens before anything else of the node, so that a long start can be watched; sources are added as
+the parts of the node start.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NodeMetrics:
         self.traffic = Traffic()
         self.loop = LoopWatch(clock)
         self.address: str | None = None
-        """``host:port`` of the listener; None if there is none."""
+        """``host:port`` of the listener; None without one."""
         self._cluster_id = ""
         self._listener = MetricsListener(self._render, health)
         self._before: list[Callable[[], Awaitable[None]]] = []
@@ -54,7 +54,7 @@ class NodeMetrics:
         ]
 
     async def start(self) -> None:
-        """Raises ConfigError when the address was chosen by the user and cannot be had."""
+        """Raises ConfigError if the user configured the address and it cannot be used."""
         self.loop.start()
         address = self._config.opt_str(LISTENER_KEY)
         if not address:
@@ -67,7 +67,7 @@ class NodeMetrics:
         except ConfigError as error:
             if self._config.is_set(LISTENER_KEY):
                 raise
-            # Nobody asked for it: a second node on a host must start as it did before.
+            # It is the default address: a second node on the host must start without metrics.
             logger.warning("%s", error)
             return
         self.address = f"[{host}]:{actual}" if ":" in host else f"{host}:{actual}"
@@ -78,7 +78,7 @@ class NodeMetrics:
         await self._listener.close()
 
     def add(self, source: Source, before: Callable[[], Awaitable[None]] | None = None) -> None:
-        """``source`` gives families at each scrape; ``before`` is awaited first."""
+        """``source`` returns the families of a scrape; ``before`` is awaited first."""
         self._sources.append(source)
         if before is not None:
             self._before.append(before)

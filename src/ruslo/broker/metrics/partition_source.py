@@ -1,4 +1,4 @@
-"""Families of the replicas on this broker: their logs, who leads them, who is behind."""
+"""Families of the replicas on this broker: logs, leadership, in-sync replicas and lag."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def log_families(partitions: PartitionManager) -> Iterator[Family]:
     rows: list[tuple[str, Log]] = []
 
     def sizes() -> Iterator[Sample]:
-        """The first to ask for the labels makes them, in its turns."""
+        """The first family builds the labels of all four, in its steps."""
         for each in here:
             labels = labels_text({"topic": each.topic, "partition": each.index})
             rows.append((labels, each.log))
@@ -76,7 +76,7 @@ def replica_families(
 
 
 def directory_families(logs: LogManager) -> Iterator[Family]:
-    """Also while the logs are being opened."""
+    """Available while the logs are being opened, too."""
     recoveries = [(labels_text({"dir": each.path}), each.recovery) for each in logs.directories]
     yield single(catalog.OFFLINE_DIRECTORIES, sum(not each.online for each in logs.directories))
     yield Family(catalog.LOST_DATA, list(_lost_data(logs)))
@@ -114,6 +114,6 @@ def _free_space(logs: LogManager) -> Iterator[Sample]:
         try:
             volume = os.statvfs(directory.path)
         except OSError:
-            # Gone, though nothing has been read or written there since: the next write will say so.
+            # The directory is gone; the next write will report it.
             continue
         yield Sample(labels_text({"dir": directory.path}), volume.f_bavail * volume.f_frsize)

@@ -1,4 +1,4 @@
-"""Families of the process and its event loop, with the names that every Prometheus client gives them."""
+"""Families of the process and its event loop, with the names that Prometheus clients use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SECOND_NS = 1e9
 _PAGE_BYTES = resource.getpagesize()
 _STARTED_AT, _VIRTUAL_AT, _RESIDENT_AT = 19, 20, 21
-"""Fields of /proc/self/stat, counted from the one behind the command's name."""
+"""Fields of /proc/self/stat, counted from the one after the command name."""
 
 
 def loop_families(watch: LoopWatch) -> Iterator[Family]:
@@ -35,10 +35,10 @@ def process_families() -> Iterator[Family]:
     yield single(catalog.PROCESS_VIRTUAL, int(fields[_VIRTUAL_AT]))
     yield single(catalog.PROCESS_START, _boot_s() + int(fields[_STARTED_AT]) / os.sysconf("SC_CLK_TCK"))
     yield single(catalog.OPEN_FILES, len(os.listdir("/proc/self/fd")))
-    yield single(catalog.MOST_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    yield single(catalog.MAX_OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def _boot_s() -> int:
-    """When the system was started, in Unix time."""
+    """Return the boot time of the system, in Unix time."""
     lines = Path("/proc/stat").read_text().splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith("btime ")))

@@ -1,7 +1,6 @@
-"""The table of metrics in docs/metrics.md, made from the catalogue.
+"""Generates the table of metrics in docs/metrics.md from the catalog.
 
-``python -m ruslo.broker.metrics.reference`` writes it; ``--check`` says by its exit code whether it is
-current.
+``python -m ruslo.broker.metrics.reference`` writes it; ``--check`` exits with 1 if it is out of date.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ def table() -> str:
 
 
 def _lines() -> Iterator[str]:
-    yield "| metric | kind | labels | what it tells |"
+    yield "| metric | kind | labels | description |"
     yield "|---|---|---|---|"
     for metric in CATALOG:
         labels = ", ".join(f"`{label}`" for label in metric.labels)
@@ -31,23 +30,25 @@ def _lines() -> Iterator[str]:
 
 
 def with_table(page: str) -> str:
-    """The page with what stands between the marks written anew."""
+    """Replace the text between the two marks of the page."""
     before, _, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:
-        raise ValueError(f"the page has no place for the table: {BEGIN} … {END}")
+        raise ValueError(f"the page lacks the marks around the table: {BEGIN} … {END}")
     return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; 1 if it is not current")
+    parser.add_argument(
+        "--check", action="store_true", help="Change nothing; exit with 1 if the table is out of date."
+    )
     parser.add_argument("--page", type=Path, default=DEFAULT_PAGE)
     options = parser.parse_args(arguments)
     written = options.page.read_text()
     wanted = with_table(written)
     if options.check and written != wanted:
-        print(f"{options.page} is not what the catalogue says; run make generate", file=sys.stderr)
+        print(f"{options.page} is out of date; run make generate", file=sys.stderr)
         return 1
     if not options.check:
         options.page.write_text(wanted)

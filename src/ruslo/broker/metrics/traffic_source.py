@@ -1,4 +1,4 @@
-"""Families of what goes in and out, and of the requests that ask for it."""
+"""Families of bytes and messages by topic, of requests and of connections."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ async def test_what_else_is_asked_is_refused() -> None:
 
 
 async def test_whoever_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listener_module, "HEAD_S", 0.05)
+    monkeypatch.setattr(listener_module, "HEAD_TIMEOUT_S", 0.05)
     async with listening(Told()) as address:
         assert (await ask_raw(address, b"GET /metr"))[0] == 0
 
