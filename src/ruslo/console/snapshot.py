@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ruslo.client.admin.admin import Admin
@@ -35,14 +35,12 @@ class Snapshot:
     round_trips_ms: Mapping[int, float]
     """The round trip of a cheap request by broker."""
 
-    def topic_end(self, name: str) -> int | None:
-        return _sum(self.ends.get(tp) for tp in self._partitions(name))
-
     def topic_size(self, name: str) -> int | None:
-        return _sum(self.sizes.get(tp) for tp in self._partitions(name))
-
-    def _partitions(self, name: str) -> list[TopicPartition]:
-        return [TopicPartition(name, each.partition) for each in self.topics[name].partitions]
+        sizes = [
+            self.sizes.get(TopicPartition(name, each.partition)) for each in self.topics[name].partitions
+        ]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if known else None
 
 
 async def take_snapshot(admin: Admin, before: Snapshot | None, *, with_sizes: bool) -> Snapshot:
@@ -125,8 +123,3 @@ async def _directories(admin: Admin, nodes: Mapping[int, Node]) -> dict[int, tup
 
 async def _directories_of(before: Snapshot) -> Mapping[int, tuple[LogDirectory, ...]]:
     return before.directories
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None

@@ -11,6 +11,7 @@ from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import Uuid
 from ruslo.model.topics import METADATA_TOPIC
 from ruslo.net.channel import check_code
+from ruslo.protocol.message import Message
 from ruslo.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
 from ruslo.protocol.messages.add_raft_voter_response import AddRaftVoterResponse
 from ruslo.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
@@ -19,9 +20,6 @@ from ruslo.protocol.messages.remove_raft_voter_request import RemoveRaftVoterReq
 from ruslo.protocol.messages.remove_raft_voter_response import RemoveRaftVoterResponse
 
 _TIMEOUT_MS = 30_000
-
-# A change that timed out may still be committed; a retry would only find it done already and fail.
-_FINAL = (ErrorCode.REQUEST_TIMED_OUT,)
 
 
 class QuorumReplica(NamedTuple):
@@ -90,21 +88,21 @@ class QuorumAdmin:
             voter_directory_id=directory_id,
             listeners=[Listener(name=listener_name, host=address.host, port=address.port)],
         )
-
-        async def attempt() -> None:
-            response = await self._cluster.controller(request, AddRaftVoterResponse)
-            check_code(response.error_code, response.error_message)
-
-        await self._cluster.retrying(attempt, final=_FINAL)
+        await self._change(request, AddRaftVoterResponse)
 
     async def remove_voter(self, voter_id: int, directory_id: Uuid) -> None:
         request = RemoveRaftVoterRequest(cluster_id=None, voter_id=voter_id, voter_directory_id=directory_id)
+        await self._change(request, RemoveRaftVoterResponse)
 
+    async def _change(
+        self, request: Message, response_type: type[AddRaftVoterResponse | RemoveRaftVoterResponse]
+    ) -> None:
         async def attempt() -> None:
-            response = await self._cluster.controller(request, RemoveRaftVoterResponse)
+            response = await self._cluster.controller(request, response_type)
             check_code(response.error_code, response.error_message)
 
-        await self._cluster.retrying(attempt, final=_FINAL)
+        # A change that timed out may still be committed; a retry would only find it done already and fail.
+        await self._cluster.retrying(attempt, final=(ErrorCode.REQUEST_TIMED_OUT,))
 
 
 def _replica(state: ReplicaState) -> QuorumReplica:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ruslo.client.admin.admin import Admin
+from ruslo.client.wire.metadata import Node, TopicInfo
 from ruslo.model.errors import ErrorCode, KafkaError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ruslo.client.admin.admin import Admin
-    from ruslo.client.wire.metadata import Node, TopicInfo
 
 
 @dataclass(frozen=True, slots=True)

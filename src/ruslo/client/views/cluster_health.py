@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from ruslo.client.admin.admin import Admin
 from ruslo.client.views.lost_data import lost_data
 from ruslo.client.views.partition_health import Risk, count_risks, partitions_at_risk
-
-if TYPE_CHECKING:
-    from ruslo.client.admin.admin import Admin
 
 _MAX_LOST_DATA_LINES = 5
 

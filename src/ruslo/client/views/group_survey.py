@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.group_descriptions import CLASSIC, CONSUMER, GroupDescription
 from ruslo.client.admin.group_offsets import Committed
+from ruslo.client.admin.groups import GroupListing
 from ruslo.client.views.group_lag import end_offsets
 from ruslo.client.wire.coordinators import value_of
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
-
-if TYPE_CHECKING:
-    from ruslo.client.admin.admin import Admin
-    from ruslo.client.admin.groups import GroupListing
 
 
 class TopicReader(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
+from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.configs import Resource
 from ruslo.client.admin.group_descriptions import CONSUMER, GroupDescription, GroupMember
 from ruslo.client.views.group_lag import NOT_COMMITTED, measure_lag
@@ -14,9 +14,6 @@ from ruslo.client.wire.by_topic import indexes_by_topic
 from ruslo.client.wire.coordinators import value_of
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
-
-if TYPE_CHECKING:
-    from ruslo.client.admin.admin import Admin
 
 ASSIGNOR_ERROR = "ruslo.assignor.error"
 """A read-only config of a group, reported by Ruslo's coordinators: the last error of the assignor."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from ruslo.client.admin.admin import Admin
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
-
-if TYPE_CHECKING:
-    from ruslo.client.admin.admin import Admin
 
 
 class ToEarliest(NamedTuple):

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
+from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.configs import ConfigEntry, ConfigSource, Resource
+from ruslo.client.wire.metadata import TopicInfo
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import uuid_to_text
 from ruslo.model.topics import TopicPartition
-
-if TYPE_CHECKING:
-    from ruslo.client.admin.admin import Admin
-    from ruslo.client.wire.metadata import TopicInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.transactions import PREPARE_COMMIT, TransactionDescription
 from ruslo.client.views.hanging_transactions import coordination_of, open_transactions
 from ruslo.client.wire.coordinators import value_of
 from ruslo.client.wire.idempotent import ProducerIdAndEpoch
 from ruslo.model.errors import RusloError
 from ruslo.model.topics import TopicPartition
-
-if TYPE_CHECKING:
-    from ruslo.client.admin.admin import Admin
 
 
 class AbortRefused(RusloError):

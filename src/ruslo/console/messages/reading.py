@@ -137,14 +137,7 @@ class RecordReader:
             start = max(positions[number], first)
             return await self._read_forwards(TopicPartition(topic, number), start, end, wanted, limit, spent)
 
-        parts = await self._each(positions, search)
-        chosen, rest = _merged(parts, limit, newest_first=False)
-        following = {
-            number: rest[number].offset if number in rest else part.position
-            for number, part in parts.items()
-            if number in rest or not part.at_end
-        }
-        return _found(chosen, following, parts, spent)
+        return await self._collect(positions, search, limit, spent, newest_first=False)
 
     async def backwards(
         self,
@@ -164,14 +157,7 @@ class RecordReader:
                 TopicPartition(topic, number), first, before, wanted, limit, spent
             )
 
-        parts = await self._each(positions, search)
-        chosen, rest = _merged(parts, limit, newest_first=True)
-        following = {
-            number: rest[number].offset + 1 if number in rest else part.position
-            for number, part in parts.items()
-            if number in rest or not part.at_end
-        }
-        return _found(chosen, following, parts, spent)
+        return await self._collect(positions, search, limit, spent, newest_first=True)
 
     async def one(self, topic: str, partition: int, offset: int) -> ConsumedRecord | None:
         """The record at an offset; None if it was deleted or compacted, or is a transaction marker."""
@@ -187,14 +173,24 @@ class RecordReader:
         return part.records[0] if part.records else None
 
     @staticmethod
-    async def _each(positions: Mapping[int, int], search: _Search) -> dict[int, _Part]:
+    async def _collect(
+        positions: Mapping[int, int], search: _Search, limit: int, spent: Budget, *, newest_first: bool
+    ) -> Found:
         semaphore = asyncio.Semaphore(_CONCURRENT_PARTITIONS_MAX)
 
         async def limited(number: int) -> _Part:
             async with semaphore:
                 return await search(number)
 
-        return dict(zip(positions, await asyncio.gather(*map(limited, positions)), strict=True))
+        parts = dict(zip(positions, await asyncio.gather(*map(limited, positions)), strict=True))
+        chosen, rest = _merged(parts, limit, newest_first=newest_first)
+        following = {
+            number: rest[number].offset + newest_first if number in rest else part.position
+            for number, part in parts.items()
+            if number in rest or not part.at_end
+        }
+        problems = tuple(part.problem for part in parts.values() if part.problem is not None)
+        return Found(tuple(chosen), following, spent.records_seen, spent.is_exhausted(), problems)
 
     async def _read_forwards(
         self, tp: TopicPartition, position: int, end: int, wanted: Filter, limit: int, budget: Budget
@@ -297,13 +293,3 @@ def _merged(
         if counts.get(number, 0) < len(part.records)
     }
     return chosen, rest
-
-
-def _found(
-    chosen: Sequence[ConsumedRecord],
-    positions: Mapping[int, int],
-    parts: Mapping[int, _Part],
-    spent: Budget,
-) -> Found:
-    problems = tuple(part.problem for part in parts.values() if part.problem is not None)
-    return Found(tuple(chosen), positions, spent.records_seen, spent.is_exhausted(), problems)

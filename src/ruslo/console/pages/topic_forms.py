@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -96,52 +98,52 @@ async def add_partitions(request: Request) -> Response:
 
 async def empty(request: Request) -> Response:
     """Delete all current records; the topic and its offsets remain."""
-    console, form, name = console_of(request), form_of(request), str(request.path_params["topic"])
-    view = await describe_topic(console.admin, name)
-    form_error = None
-    try:
-        if request.method == "POST" and is_confirmed(form, name):
-            partitions = [TopicPartition(name, each.partition) for each in view.partitions]
-            await console.admin.topics.delete_records(dict.fromkeys(partitions, HIGH_WATERMARK))
-            return console.done(f"/topics/{name}", f"All records of {name} were deleted.")
-    except (FormError, KafkaError) as error:
-        form_error = error_text(error)
-    preview = Preview(
-        title=f"Delete all records of {name}",
-        facts=[*_contents(view), ("Read by", await _readers(console, name))],
-        warning="The records cannot be restored. Groups continue at the end of the topic.",
-        button="Delete all records",
-        form=form,
-        must_type=name,
-        back=f"/topics/{name}",
+    console, name = console_of(request), str(request.path_params["topic"])
+
+    async def delete_records(view: TopicView) -> Response:
+        partitions = [TopicPartition(name, each.partition) for each in view.partitions]
+        await console.admin.topics.delete_records(dict.fromkeys(partitions, HIGH_WATERMARK))
+        return console.done(f"/topics/{name}", f"All records of {name} were deleted.")
+
+    warning = "The records cannot be restored. Groups continue at the end of the topic."
+    return await _destroy(
+        request, f"Delete all records of {name}", warning, "Delete all records", delete_records
     )
-    return console.form_page(request, "topic_confirm.html", preview, form_error, topic=name)
 
 
 async def delete(request: Request) -> Response:
+    console, name = console_of(request), str(request.path_params["topic"])
+
+    async def delete_topic(view: TopicView) -> Response:
+        value_of((await console.admin.topics.delete([name]))[name])
+        await console.sampler.fresh(0)
+        return console.done("/topics", f"Topic {name} was deleted.")
+
+    warning = "The topic and its records cannot be restored."
+    return await _destroy(request, f"Delete topic {name}", warning, "Delete the topic", delete_topic)
+
+
+async def _destroy(
+    request: Request,
+    title: str,
+    warning: str,
+    button: str,
+    execute: Callable[[TopicView], Awaitable[Response]],
+) -> Response:
+    """An irreversible change, which the user confirms by typing the topic's name."""
     console, form, name = console_of(request), form_of(request), str(request.path_params["topic"])
     view = await describe_topic(console.admin, name)
     form_error = None
     try:
         if request.method == "POST" and is_confirmed(form, name):
-            value_of((await console.admin.topics.delete([name]))[name])
-            await console.sampler.fresh(0)
-            return console.done("/topics", f"Topic {name} was deleted.")
+            return await execute(view)
     except (FormError, KafkaError) as error:
         form_error = error_text(error)
-    preview = Preview(
-        title=f"Delete topic {name}",
-        facts=[
-            *_contents(view),
-            ("Read by", await _readers(console, name)),
-            *([("Internal", "yes, the cluster needs it")] if view.internal else []),
-        ],
-        warning="The topic and its records cannot be restored.",
-        button="Delete the topic",
-        form=form,
-        must_type=name,
-        back=f"/topics/{name}",
-    )
+    facts = [*_contents(view), ("Read by", await _readers(console, name))]
+    if view.internal:
+        facts.append(("Internal", "yes, the cluster needs it"))
+    back = f"/topics/{name}"
+    preview = Preview(title, facts, button, form, warning, must_type=name, back=back)
     return console.form_page(request, "topic_confirm.html", preview, form_error, topic=name)
 
 

@@ -85,7 +85,8 @@ async def abort(request: Request) -> Response:
         )
     except (FormError, KafkaError, AbortRefused) as error:
         form_error = error_text(error)
-    return _page(request, link("/transactions/abort", id=transactional_id), preview, form_error)
+    action = link("/transactions/abort", id=transactional_id)
+    return console.form_page(request, "transaction_confirm.html", preview, form_error, action=action)
 
 
 async def end_hanging(request: Request) -> Response:
@@ -121,10 +122,4 @@ async def end_hanging(request: Request) -> Response:
     except (FormError, KafkaError, AbortRefused) as error:
         form_error = error_text(error)
     action = link("/transactions/end-hanging", topic=topic, partition=str(number), offset=str(offset))
-    return _page(request, action, preview, form_error)
-
-
-def _page(request: Request, action: str, preview: Preview | None, form_error: str | None) -> Response:
-    return console_of(request).form_page(
-        request, "transaction_confirm.html", preview, form_error, action=action
-    )
+    return console.form_page(request, "transaction_confirm.html", preview, form_error, action=action)
