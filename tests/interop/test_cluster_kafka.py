@@ -94,7 +94,7 @@ def test_a_cluster_is_described(cli: Cli) -> None:
     status = cli.json("cluster", "broker", "status", "2")
     assert not status["fenced"]
     assert status["replicas"] >= 2
-    assert "there is no broker 9; there are: 1, 2, 3" in cli.fails("cluster", "broker", "status", "9")
+    assert "Unknown broker 9; the brokers are 1, 2, 3" in cli.fails("cluster", "broker", "status", "9")
     assert "is alive" in cli.fails("cluster", "broker", "unregister", "2", "--yes")
 
 
@@ -160,7 +160,7 @@ def test_mistakes_in_plans_are_explained(cli: Cli, tmp_path: Path) -> None:
         assert result.exit_code == 1, result.output
         return result.stderr
 
-    assert "there is no partition mistaken-7" in executed(
+    assert "Unknown partition mistaken-7" in executed(
         [{"topic": "mistaken", "partition": 7, "replicas": [1]}]
     )
     said = executed(
@@ -171,7 +171,7 @@ def test_mistakes_in_plans_are_explained(cli: Cli, tmp_path: Path) -> None:
     )
     assert "mistaken-0" in said
     assert "INVALID_REPLICA_ASSIGNMENT" in said
-    assert "there is no broker 9" in cli.fails("cluster", "reassign", "plan", "--drain", "9")
+    assert "Unknown broker 9" in cli.fails("cluster", "reassign", "plan", "--drain", "9")
     too_many = ("cluster", "reassign", "plan", "--topic", "mistaken", "-r", "4")
     assert "needs 4 replicas, but brokers are available for only 3" in cli.fails(*too_many)
     nothing = cli.run("cluster", "reassign", "plan", "--topic", "mistaken", "-r", "1")
@@ -193,7 +193,7 @@ def test_elections(cli: Cli) -> None:
     assert [(each["partition"], each["status"]) for each in results] == [(0, "elected"), (1, "not-needed")]
     cli.ok("cluster", "elect", "preferred", "--all")
     assert "No partition needs an election" in cli.ok("cluster", "elect", "preferred", "--all")
-    assert cli.run("cluster", "elect", "unclean", "--all").exit_code == 2, "there is nobody to ask"
+    assert cli.run("cluster", "elect", "unclean", "--all").exit_code == 2, "it needs confirmation"
     results = cli.json("cluster", "elect", "unclean", "--topic", "elected:1", "--yes")
     assert [each["status"] for each in results] == ["not-needed"]
     said = cli.fails("cluster", "elect", "preferred", "--topic", "elected:5")
@@ -238,7 +238,7 @@ def test_a_broker_is_stopped_drained_and_unregistered(
     cluster.nodes[gone].stop()
     until(lambda: bool(cli.json("cluster", "broker", "status", str(gone))["fenced"]), "it is not fenced")
     offline = ("cluster", "topics-at-risk", "--topic", "alone", "--level", "offline")
-    until(lambda: cli.run(*offline).exit_code == 3, "somebody leads what only the stopped broker has")
+    until(lambda: cli.run(*offline).exit_code == 3, "a partition of only the stopped broker has a leader")
     at_risk = cli.run("cluster", "topics-at-risk", "-o", "json")
     assert at_risk.exit_code == 3
     found = {(each["topic"], each["partition"]): each for each in json.loads(at_risk.stdout)["partitions"]}

@@ -181,7 +181,7 @@ def test_property_files_are_read_as_in_java(oracle: Oracle, text: str) -> None:
 @pytest.mark.parametrize("text", ["a=\\u12", "a=\\uxyzt\n", "ok=1\n\\u123g=2\n"])
 def test_property_files_are_rejected_as_in_java(oracle: Oracle, text: str) -> None:
     assert oracle.ask("properties", _hex(text))[0] == "refused"
-    with pytest.raises(ConfigError, match=r"Line \d"):
+    with pytest.raises(ConfigError, match=r"in line \d"):
         parse_properties(text)
 
 
