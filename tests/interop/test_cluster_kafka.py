@@ -179,7 +179,7 @@ def test_mistakes_in_plans_are_explained(cli: Cli, tmp_path: Path) -> None:
     assert "No partition needs to change" in nothing.stderr
     astray = tmp_path / "astray.json"
     astray.write_text('{"version":1,"partitions":[{"topic":"mistaken","partition":0,"replicas":[3]}]}')
-    assert "not on their way: mistaken-0" in cli.fails("cluster", "reassign", "status", str(astray))
+    assert "not being moved: mistaken-0" in cli.fails("cluster", "reassign", "status", str(astray))
     for wrong in (["plan"], ["plan", "-r", "2"], ["cancel"], ["status", "--wait"]):
         assert cli.run("cluster", "reassign", *wrong).exit_code == 2
     cli.ok("topic", "delete", "mistaken", "--yes")
