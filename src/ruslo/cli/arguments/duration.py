@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import time
 
-import click
-
 from ruslo.client.views.position import short_duration_ms
 
 _ISO = re.compile(
@@ -15,23 +13,9 @@ _ISO = re.compile(
 )
 
 
-def time_ago_callback(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """The timestamp of that duration ago, in ms."""
-    if value is None:
-        return None
-    now_ms = time.time_ns() // 1_000_000
-    try:
-        return max(0, now_ms - parse_duration_ms(value))
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from None
-
-
-def duration_callback(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """The duration in ms."""
-    try:
-        return None if value is None else parse_duration_ms(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from None
+def time_ago_ms(text: str) -> int:
+    """The timestamp of that duration ago."""
+    return max(0, time.time_ns() // 1_000_000 - parse_duration_ms(text))
 
 
 def parse_duration_ms(text: str) -> int:

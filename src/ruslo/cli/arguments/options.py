@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from ruslo.cli.terminal.output_format import F as F
 from ruslo.cli.terminal.output_format import output_option as output_option
+
+T = TypeVar("T")
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
@@ -86,6 +88,18 @@ def confirm(question: str, yes: bool) -> None:
     if not agreed:
         click.echo("Cancelled. Nothing was changed.", err=True)
         raise click.exceptions.Exit(1)
+
+
+def parsed(parse: Callable[[str], T]) -> Callable[[click.Context, click.Parameter, str | None], T | None]:
+    """A callback that parses the value of an option; ValueError becomes a usage error."""
+
+    def callback(ctx: click.Context, param: click.Parameter, value: str | None) -> T | None:
+        try:
+            return None if value is None else parse(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+
+    return callback
 
 
 def pairs_callback(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -17,39 +18,40 @@ if TYPE_CHECKING:
     from ruslo.client.admin.log_dirs import LogDirectory
     from ruslo.client.admin.quorum import Quorum
     from ruslo.client.views.partition_health import PartitionAtRisk
-    from ruslo.client.wire.metadata import TopicInfo
+    from ruslo.client.wire.metadata import PartitionInfo, TopicInfo
 
 
+@dataclass(frozen=True, slots=True)
 class Overview:
     """What ``cluster info`` prints."""
 
-    def __init__(
-        self,
-        description: ClusterDescription,
-        quorum: Quorum,
-        features: list[Feature],
-        topics: list[TopicInfo],
-        directories: list[LogDirectory],
-        at_risk: list[PartitionAtRisk],
-    ) -> None:
-        self.description = description
-        self.quorum = quorum
-        self.features = features
-        self.topics = topics
-        self.directories = directories
-        self.partitions = sum(len(topic.partitions) for topic in topics)
-        self.leaderless = sum(p.leader_id < 0 for topic in topics for p in topic.partitions)
-        self.under_replicated = sum(
-            len(p.isr) < len(p.replicas) for topic in topics for p in topic.partitions
-        )
-        self.at_min_isr = sum(each.risk.label == "at-min-isr" for each in at_risk)
-        self.under_min_isr = sum(each.risk.label == "under-min-isr" for each in at_risk)
+    description: ClusterDescription
+    quorum: Quorum
+    features: list[Feature]
+    topics: list[TopicInfo]
+    directories: list[LogDirectory]
+    at_risk: list[PartitionAtRisk]
+
+    @property
+    def partitions(self) -> list[PartitionInfo]:
+        return [partition for topic in self.topics for partition in topic.partitions]
+
+    @property
+    def leaderless(self) -> int:
+        return sum(each.leader_id < 0 for each in self.partitions)
+
+    @property
+    def under_replicated(self) -> int:
+        return sum(len(each.isr) < len(each.replicas) for each in self.partitions)
+
+    def count(self, risk: str) -> int:
+        return sum(each.risk.label == risk for each in self.at_risk)
 
     def replicas_on(self, node_id: int) -> int:
-        return sum(node_id in p.replicas for topic in self.topics for p in topic.partitions)
+        return sum(node_id in each.replicas for each in self.partitions)
 
     def leaders_on(self, node_id: int) -> int:
-        return sum(node_id == p.leader_id for topic in self.topics for p in topic.partitions)
+        return sum(node_id == each.leader_id for each in self.partitions)
 
 
 @click.command(
@@ -97,11 +99,11 @@ def _print_text(overview: Overview) -> None:
         [
             ("Cluster", description.cluster_id),
             ("Topics", len(overview.topics)),
-            ("Partitions", overview.partitions),
+            ("Partitions", len(overview.partitions)),
             ("Without leader", overview.leaderless),
             ("Under-replicated", overview.under_replicated),
-            ("Under min ISR", overview.under_min_isr),
-            ("At min ISR", overview.at_min_isr),
+            ("Under min ISR", overview.count("under-min-isr")),
+            ("At min ISR", overview.count("at-min-isr")),
             ("Active controller", quorum.leader_id),
             ("Voters", [voter.replica_id for voter in quorum.voters]),
             ("Metadata offset", f"{quorum.high_watermark} in epoch {quorum.leader_epoch}"),
@@ -150,11 +152,11 @@ def _as_json(overview: Overview) -> dict[str, object]:
     return {
         "cluster_id": description.cluster_id,
         "topics": len(overview.topics),
-        "partitions": overview.partitions,
+        "partitions": len(overview.partitions),
         "partitions_without_leader": overview.leaderless,
         "partitions_under_replicated": overview.under_replicated,
-        "partitions_under_min_isr": overview.under_min_isr,
-        "partitions_at_min_isr": overview.at_min_isr,
+        "partitions_under_min_isr": overview.count("under-min-isr"),
+        "partitions_at_min_isr": overview.count("at-min-isr"),
         "brokers": [
             {
                 "id": node.id,

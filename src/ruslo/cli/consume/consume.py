@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from ruslo.cli.arguments.completion import complete_topics
-from ruslo.cli.arguments.options import bootstrap_option, examples, output_option, property_option
-from ruslo.cli.arguments.position import position_callback
+from ruslo.cli.arguments.options import bootstrap_option, examples, output_option, parsed, property_option
 from ruslo.cli.terminal.output_format import stream_item
-from ruslo.client.views.position import AtOffset, AtStart, AtTime, BeforeEnd, Position
+from ruslo.client.views.position import AtOffset, AtStart, AtTime, BeforeEnd, Position, parse_position
 
 if TYPE_CHECKING:
     from ruslo.cli.consume.record_format import Formatter
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 @click.option(
     "--from",
     "start",
-    callback=position_callback,
+    callback=parsed(parse_position),
     default="start",
     show_default=True,
     metavar="POSITION",
@@ -57,7 +56,7 @@ if TYPE_CHECKING:
 @click.option(
     "--until",
     "until",
-    callback=position_callback,
+    callback=parsed(parse_position),
     metavar="POSITION",
     help="Stop before this position (same syntax as --from).",
 )

@@ -16,7 +16,6 @@ from ruslo.client.views.partition_lists import shown_partitions
 if TYPE_CHECKING:
     from ruslo.client.admin.admin import Admin
     from ruslo.client.admin.group_offsets import Outcomes
-    from ruslo.model.topics import TopicPartition
 
 
 @click.command(
@@ -51,7 +50,8 @@ def delete_offsets(
         partitions = committed_in(name, await admin.group_offsets.fetch(name), scopes)
         return await admin.group_offsets.delete(name, partitions)
 
-    outcomes = with_admin(bootstrap, run)
+    results = with_admin(bootstrap, run)
+    outcomes = {partition: results[partition] for partition in sorted(results)}
     if output == "json":
         print_json(
             [
@@ -61,15 +61,11 @@ def delete_offsets(
                     "status": "failed" if error else "deleted",
                     "error": error.code.name if error else None,
                 }
-                for partition, error in sorted(outcomes.items(), key=_by_partition)
+                for partition, error in outcomes.items()
             ]
         )
     else:
         deleted = [partition for partition, error in outcomes.items() if error is None]
         if deleted:
             click.echo(f"deleted offsets of {name}: {shown_partitions(deleted)}")
-    fail_for({p: error for p, error in sorted(outcomes.items(), key=_by_partition) if error})
-
-
-def _by_partition(item: tuple[TopicPartition, object]) -> TopicPartition:
-    return item[0]
+    fail_for({partition: error for partition, error in outcomes.items() if error})

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 import click
 
 from ruslo.cli.arguments.completion import complete_groups
-from ruslo.cli.arguments.duration import time_ago_callback
-from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
+from ruslo.cli.arguments.duration import time_ago_ms
+from ruslo.cli.arguments.options import bootstrap_option, examples, output_option, parsed
 from ruslo.cli.arguments.partition_scope import Scope, scopes_option
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.output import hint, print_json, print_table
@@ -36,15 +36,11 @@ class Plan(NamedTuple):
         return self.group is not None and self.group.is_active
 
 
-def _date_time(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    if value is None:
-        return None
+def _date_time(text: str) -> int:
     try:
-        return iso_time_ms(value)
+        return iso_time_ms(text)
     except ValueError:
-        raise click.BadParameter(
-            f"Invalid date and time {value!r}. Write it as 2026-03-01T10:00Z.", ctx, param
-        ) from None
+        raise ValueError(f"Invalid date and time {text!r}. Write it as 2026-03-01T10:00Z.") from None
 
 
 @click.command(
@@ -73,13 +69,13 @@ def _date_time(ctx: click.Context, param: click.Parameter, value: str | None) ->
 )
 @click.option(
     "--to-datetime",
-    callback=_date_time,
+    callback=parsed(_date_time),
     metavar="TIME",
     help="Reset to a date and time such as 2026-03-01T10:00Z (local time without a zone).",
 )
 @click.option(
     "--by-duration",
-    callback=time_ago_callback,
+    callback=parsed(time_ago_ms),
     metavar="DURATION",
     help="Reset to this long ago: 2h, 90s, 7d or PT2H30M.",
 )

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from ruslo.cli.arguments.options import LOG_FORMAT_KEY, examples, log_format_option, log_level_option
 from ruslo.cli.arguments.property_file import load_config, load_properties, property_file_options
-
-if TYPE_CHECKING:
-    from ruslo.broker.node.node import Node
 
 
 @click.command(
@@ -54,7 +50,7 @@ def serve(path: Path, settings: dict[str, str], log_level: str, log_format: str 
 
     config = load_config(path, settings)
     log_to_stderr(log_level, config.str(LOG_FORMAT_KEY), config.node_id)
-    raise click.exceptions.Exit(run(config, _announce))
+    raise click.exceptions.Exit(run(config, lambda node: _report_ready(node.bootstrap)))
 
 
 def _serve_cores(path: Path, settings: dict[str, str], log_level: str, cores: int) -> int:
@@ -75,10 +71,6 @@ def _serve_cores(path: Path, settings: dict[str, str], log_level: str, cores: in
     for config in further:
         format_storage(config, cluster_id=cluster_id, ignore_formatted=True)
     return NodeProcesses(nodes, log_level).run(lambda addresses: _report_ready(",".join(addresses)))
-
-
-def _announce(node: Node) -> None:
-    _report_ready(node.bootstrap)
 
 
 def _report_ready(bootstrap: str) -> None:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ruslo.cli.arguments.completion import complete_topics
-from ruslo.cli.arguments.options import bootstrap_option, confirm, examples, output_option, yes_option
-from ruslo.cli.arguments.position import position_callback
+from ruslo.cli.arguments.options import bootstrap_option, confirm, examples, output_option, parsed, yes_option
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.output import print_json, print_table
-from ruslo.client.views.position import AtOffset, AtStart, AtTime, BeforeEnd, Position
+from ruslo.client.views.position import AtOffset, AtStart, AtTime, BeforeEnd, Position, parse_position
 
 if TYPE_CHECKING:
     from ruslo.client.admin.admin import Admin
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 @click.option(
     "--before",
     required=True,
-    callback=position_callback,
+    callback=parsed(parse_position),
     metavar="POSITION",
     help="end, an offset (1000), records before the end (-100), an age (7d), a date and time, or @ms.",
 )

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ruslo.cli.arguments.duration import duration_callback, shown_duration
-from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
+from ruslo.cli.arguments.duration import parse_duration_ms, shown_duration
+from ruslo.cli.arguments.options import bootstrap_option, examples, output_option, parsed
 from ruslo.cli.arguments.partition_scope import Scope, scopes_option
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.output import hint, print_json, print_table
@@ -41,7 +41,7 @@ EXIT_HANGING = 3
     metavar="DURATION",
     default="15m",
     show_default=True,
-    callback=duration_callback,
+    callback=parsed(parse_duration_ms),
     help="Ignore transactions with newer records; use transaction.max.timeout.ms of the brokers.",
 )
 @output_option

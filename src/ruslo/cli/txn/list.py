@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ruslo.cli.arguments.duration import duration_callback
-from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
+from ruslo.cli.arguments.duration import parse_duration_ms
+from ruslo.cli.arguments.options import bootstrap_option, examples, output_option, parsed
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.output import hint, print_json, print_table
 
@@ -40,7 +40,7 @@ STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit",
     "--longer-than",
     "longer_than_ms",
     metavar="DURATION",
-    callback=duration_callback,
+    callback=parsed(parse_duration_ms),
     help="Only transactions older than 90s, 5m or PT1H; only open ones unless --state is set.",
 )
 @click.option(

@@ -1,7 +1,5 @@
 """All properties of a node: those of its property file, and those that exist only as dynamic configs."""
 
-from __future__ import annotations
-
 from ruslo.config.definition import ConfigTable
 from ruslo.config.keys.cluster import CLUSTER_KEYS
 from ruslo.config.keys.group_coordinator import GROUP_COORDINATOR_KEYS

@@ -1,7 +1,5 @@
 """Who this node is, and how it finds, joins and talks to the controller quorum."""
 
-from __future__ import annotations
-
 from ruslo.config.definition import (
     BOOLEAN,
     CLASS,

@@ -1,7 +1,5 @@
 """Consumer groups, classic and new (KIP-848), streams groups, committed offsets."""
 
-from __future__ import annotations
-
 from ruslo.config.definition import (
     CLUSTER_WIDE,
     HIGH,

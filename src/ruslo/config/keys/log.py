@@ -1,7 +1,5 @@
 """Data directories and the defaults of every topic's log."""
 
-from __future__ import annotations
-
 from ruslo.config.definition import (
     BOOLEAN,
     CLUSTER_WIDE,

@@ -1,7 +1,5 @@
 """Listeners, sockets, connection limits and request queues."""
 
-from __future__ import annotations
-
 from ruslo.config.definition import (
     CLUSTER_WIDE,
     HIGH,

@@ -1,7 +1,5 @@
 """Quota windows, metrics and client telemetry."""
 
-from __future__ import annotations
-
 from ruslo.config.definition import (
     CLASS,
     CLUSTER_WIDE,

@@ -1,7 +1,5 @@
 """Tiered storage (KIP-405)."""
 
-from __future__ import annotations
-
 from ruslo.config.definition import (
     BOOLEAN,
     CLUSTER_WIDE,

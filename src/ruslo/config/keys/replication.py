@@ -1,7 +1,5 @@
 """Replication, leadership and tiered storage's place in it."""
 
-from __future__ import annotations
-
 from ruslo.config.definition import (
     BOOLEAN,
     CLUSTER_WIDE,

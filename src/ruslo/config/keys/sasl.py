@@ -1,7 +1,5 @@
 """SASL mechanisms: Kerberos, OAuth and their logins."""
 
-from __future__ import annotations
-
 from ruslo.config.definition import (
     BOOLEAN,
     CLASS,

@@ -1,7 +1,5 @@
 """Principals, authorization and delegation tokens."""
 
-from __future__ import annotations
-
 from ruslo.config.definition import (
     CLASS,
     LONG,

@@ -1,7 +1,5 @@
 """Share groups (KIP-932) and their coordinator."""
 
-from __future__ import annotations
-
 from ruslo.config.definition import (
     CLUSTER_WIDE,
     HIGH,

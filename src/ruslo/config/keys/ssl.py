@@ -1,7 +1,5 @@
 """TLS and certificates."""
 
-from __future__ import annotations
-
 from ruslo.config.definition import (
     BOOLEAN,
     CLASS,

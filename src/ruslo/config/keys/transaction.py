@@ -1,7 +1,5 @@
 """Idempotent producers and the transaction coordinator."""
 
-from __future__ import annotations
-
 from ruslo.config.definition import (
     BOOLEAN,
     CLUSTER_WIDE,
