@@ -1,9 +1,8 @@
-"""Keeps name look-ups that nobody waits for any more out of the log.
+"""Keeps abandoned name lookups out of the log.
 
-When a connection attempt is given up while uvloop still looks up the host's name, the look-up goes on by
-itself. If it fails in the end, asyncio complains of an exception that nobody has fetched. In a network of
-containers the name of a node vanishes with it, and attempts to reach a node that is gone end that way;
-whoever gave the attempt up has said so already.
+When a connection attempt is cancelled while uvloop still resolves the host name, the lookup continues. If it
+fails, asyncio reports an exception that was never retrieved. In a container network the name of a node
+vanishes with it, so attempts to reach it end that way; the caller has already logged the failure.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ def forget_abandoned_lookups(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    # A task has somebody's code in it: only a bare future can be a look-up.
+    # A task runs application code: only a bare future can be a lookup.
     future = context.get("future")
     if isinstance(context.get("exception"), socket.gaierror) and not isinstance(future, asyncio.Task):
         return

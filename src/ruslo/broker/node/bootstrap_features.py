@@ -1,4 +1,4 @@
-"""The feature levels that a new cluster begins with, as ``format`` writes them."""
+"""The initial feature levels of a new cluster, as ``format`` writes them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ruslo.protocol.message import Message
 from ruslo.protocol.messages.feature_level_record import FeatureLevelRecord
 
 _LEVEL_SINCE: Final[dict[str, tuple[int, int]]] = {
-    # feature: (its newest level, the metadata.version from which new clusters begin with it)
+    # feature: (its newest level, the metadata.version from which new clusters start with it)
     ELIGIBLE_LEADER_REPLICAS: (1, 26),
     GROUP_VERSION: (1, 22),
     SHARE_VERSION: (1, 28),
@@ -41,36 +41,38 @@ def metadata_version_of(release: str) -> int:
             return level
     newest = METADATA_VERSION_NAMES[LATEST_METADATA_VERSION]
     oldest = METADATA_VERSION_NAMES[min(METADATA_VERSION_NAMES)]
-    raise ConfigError(f"unknown release version {release!r}; choose one from {oldest} to {newest}")
+    raise ConfigError(f"Unknown release version {release!r}. Choose one from {oldest} to {newest}")
 
 
 def parse_feature(text: str) -> tuple[str, int]:
     """``name=level``"""
     name, equals, level = text.partition("=")
     if not equals or not level.isdecimal():
-        raise ConfigError(f"{text!r} is no feature level; write name=level, such as transaction.version=2")
+        raise ConfigError(f"{text!r} is not a feature level. Write name=level, such as transaction.version=2")
     return name, int(level)
 
 
 def initial_features(
-    release: str | None, asked: Iterable[tuple[str, int]], *, dynamic_quorum: bool
+    release: str | None, requested: Iterable[tuple[str, int]], *, dynamic_quorum: bool
 ) -> dict[str, int]:
     """Every feature but kraft.version with its level, metadata.version first; raises ConfigError.
 
-    ``dynamic_quorum``: voters are kept in the log, which is what kraft.version 1 means.
+    ``dynamic_quorum``: the voters are in the log, which is kraft.version 1.
     """
     wanted: dict[str, int] = {}
-    for name, level in asked:
+    for name, level in requested:
         if name in wanted:
-            raise ConfigError(f"feature {name} is given twice; give it one level")
+            raise ConfigError(f"Feature {name} is given twice. Give it once")
         wanted[name] = level
     if release is not None and METADATA_VERSION in wanted:
-        raise ConfigError("metadata.version is given both as a release version and as a feature; give one")
+        raise ConfigError(
+            "metadata.version is given both as a release version and as a feature. Give one of them"
+        )
     metadata_version = LATEST_METADATA_VERSION if release is None else metadata_version_of(release)
     metadata_version = wanted.pop(METADATA_VERSION, metadata_version)
     if metadata_version not in METADATA_VERSION_NAMES:
         raise ConfigError(
-            f"metadata.version {metadata_version} is not supported; choose one from "
+            f"metadata.version {metadata_version} is not supported. Choose one from "
             f"{min(METADATA_VERSION_NAMES)} to {LATEST_METADATA_VERSION}"
         )
     _check_kraft_version(wanted.pop(KRAFT_VERSION, None), dynamic_quorum)
@@ -82,7 +84,7 @@ def initial_features(
         levels[name] = level
     if wanted:
         known = ", ".join((METADATA_VERSION, KRAFT_VERSION, *_LEVEL_SINCE))
-        raise ConfigError(f"unknown feature {', '.join(wanted)}; there are {known}")
+        raise ConfigError(f"Unknown feature {', '.join(wanted)}. Supported are {known}")
     if levels[ELIGIBLE_LEADER_REPLICAS] > 0 and metadata_version < ELR_SUPPORTED:
         raise ConfigError(
             f"{ELIGIBLE_LEADER_REPLICAS} 1 needs metadata.version {ELR_SUPPORTED} "
@@ -91,25 +93,25 @@ def initial_features(
     return levels
 
 
-def _check_kraft_version(asked: int | None, dynamic_quorum: bool) -> None:
-    if asked is None:
+def _check_kraft_version(requested: int | None, dynamic_quorum: bool) -> None:
+    if requested is None:
         return
-    if asked > KRAFT_VERSION_MAX:
-        raise ConfigError(f"{KRAFT_VERSION} {asked} is not supported; the newest is {KRAFT_VERSION_MAX}")
-    if asked == 0 and dynamic_quorum:
+    if requested > KRAFT_VERSION_MAX:
+        raise ConfigError(f"{KRAFT_VERSION} {requested} is not supported; the newest is {KRAFT_VERSION_MAX}")
+    if requested == 0 and dynamic_quorum:
         raise ConfigError(
-            f"{KRAFT_VERSION} 0 keeps the voters in controller.quorum.voters: set that key and leave out "
+            f"{KRAFT_VERSION} 0 keeps the voters in controller.quorum.voters. Set that key and omit "
             "--standalone, --initial-controllers and --no-initial-controllers"
         )
-    if asked == 1 and not dynamic_quorum:
+    if requested == 1 and not dynamic_quorum:
         raise ConfigError(
-            f"{KRAFT_VERSION} 1 keeps the voters in the metadata log: leave controller.quorum.voters unset "
+            f"{KRAFT_VERSION} 1 keeps the voters in the metadata log. Leave controller.quorum.voters unset "
             "and give --standalone, --initial-controllers or --no-initial-controllers"
         )
 
 
 def feature_records(levels: Mapping[str, int]) -> list[tuple[Message, int]]:
-    """As they are written; a feature that is off has no record."""
+    """The records of the features; a disabled one has none."""
     return [
         (FeatureLevelRecord(name=name, feature_level=level), 0) for name, level in levels.items() if level > 0
     ]

@@ -1,4 +1,4 @@
-"""Lends the controller machine what ``ruslo.config`` knows about keys."""
+"""Gives the controller machine the rules of config keys, which it must not import."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ruslo.model.errors import ErrorCode, KafkaError
 
 
 class BrokerConfigRules:
-    """Implements the machine's ``ConfigRules``, against the settings that hold at the time.
+    """Implements the machine's ``ConfigRules`` with the current configuration.
 
-    A broker has checked changes of its own configs before it forwards them (``broker_config_changes``).
+    A broker validates changes of its own configs before it forwards them (``broker_config_changes``).
     """
 
     def __init__(self, current: Callable[[], BrokerConfig]) -> None:
@@ -42,7 +42,7 @@ class BrokerConfigRules:
             return alter_broker_keys(current, alterations, per_broker=resource_name != CLUSTER_DEFAULT)
         if resource_type == GROUP:
             return alter_group(broker, current, alterations)
-        raise _without_configs(resource_type)
+        raise _unsupported_resource(resource_type)
 
     def replaced(
         self,
@@ -58,11 +58,11 @@ class BrokerConfigRules:
             return replace_broker_keys(new, per_broker=resource_name != CLUSTER_DEFAULT)
         if resource_type == GROUP:
             return replace_group(broker, new)
-        raise _without_configs(resource_type)
+        raise _unsupported_resource(resource_type)
 
 
-def _without_configs(resource_type: int) -> KafkaError:
+def _unsupported_resource(resource_type: int) -> KafkaError:
     return KafkaError(
         ErrorCode.INVALID_REQUEST,
-        f"resource type {resource_type} has no configs here; topics (2), brokers (4) and groups (32) have",
+        f"Resource type {resource_type} has no configs; use topics (2), brokers (4) or groups (32)",
     )

@@ -1,8 +1,8 @@
-"""A core is a broker: the properties of the processes that share a host.
+"""One broker per core: the properties of the processes that share a host.
 
 The first process is the node of the property file. Each further one is a broker of its own, with an id, ports
-and directories that follow from the first one's, and with the host as rack, so that the replicas of a
-partition lie on different hosts as long as there are several.
+and directories derived from the first one's, and with the host as its rack, so that the replicas of a
+partition are placed on different hosts if there are several.
 
 =================  ==========================  ===============================================
                    first                        n-th further
@@ -11,7 +11,7 @@ partition lie on different hosts as long as there are several.
 ``process.roles``  as given                     broker
 listeners          as given                     those of brokers, each port + n
 metrics listener   as given                     its port + n
-``log.dirs``       as given                     each with "-core-n" behind it
+``log.dirs``       as given                     each with the suffix "-core-n"
 ``broker.rack``    as given, or the host name   the same
 =================  ==========================  ===============================================
 """
@@ -31,28 +31,28 @@ _DIRECTORY_KEYS = ("log.dirs", "log.dir", "metadata.log.dir")
 
 
 def core_properties(properties: Mapping[str, str], cores: int, host_name: str) -> list[dict[str, str]]:
-    """One mapping for each process. Raises ConfigError when the first one's cannot be shared."""
+    """The properties of each process. Raises ConfigError if those of the first cannot be shared."""
     first = dict(properties)
     first.setdefault("broker.rack", host_name)
     config = BrokerConfig.from_properties(first)
     if not config.is_broker:
-        raise ConfigError("several cores make sense for brokers only: process.roles must name broker")
+        raise ConfigError("Several cores need the broker role: add broker to process.roles")
     if config.node_id >= ID_STEP:
         raise ConfigError(
-            f"with several cores node.id must be below {ID_STEP}, because the further cores take "
-            f"{ID_STEP} more each; it is {config.node_id}"
+            f"With several cores node.id must be below {ID_STEP}, because the id of each further core is "
+            f"{ID_STEP} higher; it is {config.node_id}"
         )
-    return [first, *(_further(first, config, number) for number in range(1, cores))]
+    return [first, *(_derive(first, config, number) for number in range(1, cores))]
 
 
-def _further(first: Mapping[str, str], config: BrokerConfig, number: int) -> dict[str, str]:
+def _derive(first: Mapping[str, str], config: BrokerConfig, number: int) -> dict[str, str]:
     properties = dict(first)
     properties["node.id"] = str(config.node_id + ID_STEP * number)
     properties.pop("broker.id", None)
     properties["process.roles"] = "broker"
-    properties["listeners"] = _moved(config.broker_listeners, number)
+    properties["listeners"] = _shift_ports(config.broker_listeners, number)
     if "advertised.listeners" in properties:
-        properties["advertised.listeners"] = _moved(config.declared_broker_advertised, number)
+        properties["advertised.listeners"] = _shift_ports(config.declared_broker_advertised, number)
     metrics = split_host_port(config.opt_str(METRICS_KEY) or "")
     if metrics is not None and metrics[1]:
         host, port = metrics
@@ -65,6 +65,6 @@ def _further(first: Mapping[str, str], config: BrokerConfig, number: int) -> dic
     return properties
 
 
-def _moved(endpoints: tuple[Endpoint, ...], number: int) -> str:
-    """Port 0, any free one, needs no moving."""
+def _shift_ports(endpoints: tuple[Endpoint, ...], number: int) -> str:
+    """Port 0 stays: the kernel chooses a free one."""
     return ",".join(str(each._replace(port=each.port + number if each.port else 0)) for each in endpoints)

@@ -1,8 +1,8 @@
-"""Prepares a node's directories, as ``kafka-storage format`` does; either system starts on the result.
+"""Formats a node's directories, as ``kafka-storage format`` does; either system starts on the result.
 
-Each directory gets ``bootstrap.checkpoint`` (the first feature levels), the metadata log's also the
-checkpoint with the first voters if they are to be kept in the log (KIP-853), and, last of all,
-``meta.properties``: a directory has it only if it is complete, so an interrupted run can be repeated.
+Each directory gets ``bootstrap.checkpoint`` (the initial feature levels); the metadata log directory also
+gets the checkpoint with the first voters if they are in the log (KIP-853). ``meta.properties`` comes last: a
+directory has it only if it is complete, so an interrupted run can be repeated.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _BEFORE_THE_LOG = SnapshotId(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class QuorumOptions:
-    """At most one of the three; none when ``controller.quorum.voters`` names the voters."""
+    """At most one of the three; none if ``controller.quorum.voters`` contains the voters."""
 
     standalone: bool = False
-    """This node is the first, and only, voter."""
+    """This node is the only voter."""
     initial_controllers: str | None = None
     """``id@host:port:directory-id``, separated by commas; the same for every node."""
     no_initial_controllers: bool = False
-    """The voters are known elsewhere; this node joins them later."""
+    """The voters are formatted elsewhere; this node joins them later."""
 
     @property
     def dynamic(self) -> bool:
@@ -70,10 +70,10 @@ def format_storage(
     ignore_formatted: bool = False,
     clock: Clock | None = None,
 ) -> FormatResult:
-    """``cluster_id`` None: that of directories formatted earlier, else a random one.
+    """``cluster_id`` None: the id of directories that are already formatted, else a random one.
 
-    Raises ConfigError for options that do not go together, StorageError for directories that cannot be used;
-    then nothing was changed, unless a disk failed halfway.
+    Raises ConfigError for conflicting options, StorageError for directories that cannot be used; then nothing
+    was changed, unless a disk failed in the middle.
     """
     options = quorum or QuorumOptions()
     _check_quorum_options(config, options)
@@ -92,8 +92,8 @@ def format_storage(
         _check_formatted(config.node_id, chosen, formatted, ignore_formatted)
         fresh = [disk for disk in disks if disk.directory not in formatted]
         for disk in fresh:
-            _refuse_metadata_log(disk)
-        # The voter's directory last: while it is missing nobody can start.
+            _reject_metadata_log(disk)
+        # The metadata log directory comes last: without it no voter can start.
         fresh.sort(key=lambda disk: disk.directory == config.metadata_log_dir)
         ids = _directory_ids(config, options, fresh)
         voters = _first_voters(config, options, ids)
@@ -112,28 +112,28 @@ def format_storage(
 def _check_quorum_options(config: BrokerConfig, options: QuorumOptions) -> None:
     chosen = [options.standalone, options.initial_controllers is not None, options.no_initial_controllers]
     if sum(chosen) > 1:
-        raise ConfigError("give one of --standalone, --initial-controllers and --no-initial-controllers")
+        raise ConfigError("Give only one of --standalone, --initial-controllers and --no-initial-controllers")
     if config.quorum_voters and options.dynamic:
         raise ConfigError(
-            "controller.quorum.voters names the voters already. Remove it and set "
-            "controller.quorum.bootstrap.servers to keep them in the metadata log, or leave out "
+            "controller.quorum.voters already contains the voters. Remove it and set "
+            "controller.quorum.bootstrap.servers to keep them in the metadata log, or omit "
             "--standalone, --initial-controllers and --no-initial-controllers"
         )
     if not config.is_controller and (options.standalone or options.initial_controllers is not None):
-        raise ConfigError("only a controller can vote: this node's process.roles has no controller")
+        raise ConfigError("Only a controller can vote, but process.roles of this node has no controller")
     if config.is_controller and not config.quorum_voters and not options.dynamic:
         raise ConfigError(
-            "controller.quorum.voters is not set, so say who votes: --standalone for a cluster of one "
+            "controller.quorum.voters is not set. Give the voters: --standalone for a cluster with one "
             "controller, --initial-controllers for several, --no-initial-controllers to join a cluster later"
         )
 
 
-def _choose_cluster_id(asked: str | None, formatted: Iterable[MetaProperties]) -> str:
-    if asked is None:
+def _choose_cluster_id(requested: str | None, formatted: Iterable[MetaProperties]) -> str:
+    if requested is None:
         return next((meta.cluster_id for meta in formatted), None) or random_cluster_id()
-    if not asked or asked != "".join(asked.split()):
-        raise ConfigError(f"{asked!r} cannot be a cluster id: it must be a text without spaces")
-    return asked
+    if not requested or requested != "".join(requested.split()):
+        raise ConfigError(f"{requested!r} is not a valid cluster id. Use a text without spaces")
+    return requested
 
 
 def _check_formatted(
@@ -143,20 +143,19 @@ def _check_formatted(
         meta.check_owner(path, cluster_id, node_id)
         if not ignore_formatted:
             raise StorageError(
-                f"{path} is formatted already. Give --ignore-formatted to leave it as it is and format the "
-                "others"
+                f"{path} is already formatted. Give --ignore-formatted to keep it and format the others"
             )
 
 
-def _refuse_metadata_log(disk: Disk) -> None:
+def _reject_metadata_log(disk: Disk) -> None:
     directory = os.path.join(disk.directory, str(METADATA_PARTITION))
     if disk.status(directory) is None:
         return
     segments = (disk.status(os.path.join(directory, name)) for name in _segments(disk, directory))
     if any(status is not None and status.size > 0 for status in segments):
         raise StorageError(
-            f"{disk.directory} has no meta.properties but holds a metadata log, which formatting would cut "
-            "off from its node. Restore meta.properties, or move the directory's content away"
+            f"{disk.directory} has no meta.properties but contains a metadata log, which formatting would "
+            "orphan. Restore meta.properties, or move the content of the directory away"
         )
 
 
@@ -171,14 +170,14 @@ def _directory_ids(config: BrokerConfig, options: QuorumOptions, disks: Iterable
         own = next((voter for voter in listed.voters if voter.node_id == config.node_id), None)
         if own is None:
             raise ConfigError(
-                f"--initial-controllers does not name node {config.node_id}, which is being formatted"
+                f"--initial-controllers does not contain node {config.node_id}, which is being formatted"
             )
         ids[config.metadata_log_dir] = own.directory_id
     return ids
 
 
 def _first_voters(config: BrokerConfig, options: QuorumOptions, ids: dict[str, Uuid]) -> VoterSet | None:
-    """None: they are named elsewhere, or were written earlier."""
+    """None: the voters are configured elsewhere, or were written earlier."""
     listener = config.controller_listener_names[0]
     directory_id = ids.get(config.metadata_log_dir)
     if options.initial_controllers is not None:
@@ -190,8 +189,8 @@ def _first_voters(config: BrokerConfig, options: QuorumOptions, ids: dict[str, U
     )
     if endpoint is None:
         raise ConfigError(
-            f"controller.listener.names begins with {listener}, but no listener has that name: "
-            f"add {listener}://HOST:PORT to listeners"
+            f"controller.listener.names starts with {listener}, but no listener has that name. "
+            f"Add {listener}://HOST:PORT to listeners"
         )
     return VoterSet(
         (Voter(config.node_id, directory_id, (Endpoint(listener, endpoint.host, endpoint.port),)),)
@@ -208,11 +207,11 @@ def _parse_controller(entry: str, listener: str) -> Voter:
         host_port, directory_id = address.rsplit(":", 1)
         host, port = parse_host_port(host_port)
         if not host or not 0 <= port <= 65535:
-            raise ValueError("a host and a port up to 65535 are needed")
+            raise ValueError("it needs a host and a port up to 65535")
         return Voter(int(node_id), uuid_from_text(directory_id), (Endpoint(listener, host, port),))
     except ValueError as error:
         raise ConfigError(
-            f"--initial-controllers has the entry {entry!r} ({error}); write each as "
+            f"Invalid entry {entry!r} of --initial-controllers ({error}). Write each as "
             "id@host:port:directory-id, such as 1@example.com:9093:JEXY6aqzQY-32P5TStzaFg"
         ) from error
 
@@ -221,7 +220,7 @@ def _make_directories(path: str) -> None:
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"cannot create the log directory {path}: {error.strerror}") from error
+        raise StorageError(f"Cannot create the log directory {path}: {error.strerror}") from error
 
 
 def _write_bootstrap(disk: Disk, levels: dict[str, int], now_ms: int) -> None:

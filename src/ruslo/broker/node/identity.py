@@ -1,4 +1,5 @@
-"""Whose data this is: what ``format`` wrote into the log directories, checked against the configuration."""
+"""The identity of the data: what ``format`` wrote to the log directories, checked against the
+configuration."""
 
 from __future__ import annotations
 
@@ -25,28 +26,29 @@ class Identity:
     cluster_id: str
     node_id: int
     directory_ids: dict[str, Uuid]
-    """By path."""
+    """The directory ids by path."""
 
 
 def all_directories(config: BrokerConfig) -> list[str]:
-    """Every directory that carries ``meta.properties``, each once: log.dirs and the metadata log's."""
+    """Every directory with a ``meta.properties``: log.dirs and the metadata log directory, without
+    duplicates."""
     return list(dict.fromkeys((*config.log_dirs, config.metadata_log_dir)))
 
 
 def check_formatted(config: BrokerConfig, open_disk: DiskOpener | None = None) -> None:
-    """Before anything is locked or created: raises StorageError, saying how to format what is not."""
+    """Called before anything is locked or created. Raises StorageError with the command to format."""
     metas: dict[str, MetaProperties | None] = {}
     failed: dict[str, StorageError] = {}
     for path in all_directories(config):
         disk = (open_disk or LocalDisk)(path)
         try:
-            # A directory that is not there has no meta.properties either, but for another reason.
+            # A missing directory has no meta.properties either, but for another reason.
             disk.list_names(path)
             metas[path] = read_meta_properties(disk)
         except DiskError as error:
             failed[path] = error
     if any(metas.values()):
-        # This is no new node: a directory that is not there belongs to a disk that is not there.
+        # This is not a new node: a missing directory belongs to a missing disk.
         if config.metadata_log_dir in failed:
             raise failed[config.metadata_log_dir]
     else:
@@ -55,7 +57,7 @@ def check_formatted(config: BrokerConfig, open_disk: DiskOpener | None = None) -
 
 
 def check_identity(config: BrokerConfig, directories: Sequence[LogDir]) -> Identity:
-    """All directories in use are formatted, for this node and one cluster, each with an id of its own."""
+    """Check that all directories are formatted for this node and one cluster, each with its own id."""
     metas = {directory.path: directory.meta for directory in directories if directory.online}
     formatted = _require_formatted(config, metas)
     cluster_id = next(iter(formatted.values())).cluster_id
@@ -72,10 +74,10 @@ def check_identity(config: BrokerConfig, directories: Sequence[LogDir]) -> Ident
 
 
 def read_bootstrap_records(disk: Disk) -> list[Message]:
-    """What the first controller of a new cluster writes first: the feature levels that ``format`` chose."""
+    """The first records of a new cluster: the feature levels that ``format`` chose."""
     path = os.path.join(disk.directory, BOOTSTRAP_CHECKPOINT)
     if disk.status(path) is None:
-        # Formatted by a Kafka that did not write it yet; such a cluster begins with the newest levels.
+        # An older Kafka formatted it without the file; such a cluster starts with the newest levels.
         return [record for record, _ in feature_records(initial_features(None, (), dynamic_quorum=False))]
     return list(read_checkpoint(disk, path).records())
 
@@ -92,8 +94,8 @@ def _require_formatted(
         if formatted:
             options += [f"--cluster-id {next(iter(formatted.values())).cluster_id}", "--ignore-formatted"]
         raise StorageError(
-            f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not formatted: there is no "
-            "meta.properties. If this is a new node, or a new directory of it, run\n"
+            f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not formatted: meta.properties "
+            "does not exist. If this is a new node, or a new directory of it, run\n"
             f"    ruslo storage format {' '.join(options)}\n"
             "If there should be data, check log.dirs and whether the disk is mounted"
         )

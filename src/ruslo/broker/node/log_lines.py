@@ -1,4 +1,4 @@
-"""The log of a node: a line on stderr for each event, as text for people or as JSON for collectors."""
+"""The log of a node: one line per event on stderr, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SECONDS = "%Y-%m-%dT%H:%M:%S"
 
 
 def log_to_stderr(level: str, log_format: str = TEXT, node_id: int | None = None) -> None:
-    """``node_id``: several nodes may share a terminal, so that each line says whose it is."""
+    """``node_id``: included in every line, because several nodes may share a terminal."""
     logging.basicConfig(level=level.upper(), handlers=[new_handler(sys.stderr, log_format, node_id)])
 
 
@@ -27,11 +27,11 @@ def new_handler(stream: TextIO, log_format: str, node_id: int | None) -> logging
 
 
 class TextLines(logging.Formatter):
-    """``2026-01-31T12:00:00.000Z [1] INFO ruslo.broker.node.node: words (connection=10.0.0.7:4711)``."""
+    """``2026-01-31T12:00:00.000Z [1] INFO ruslo.broker.node.node: message (connection=10.0.0.7:4711)``."""
 
     def __init__(self, node_id: int | None) -> None:
-        whose = "" if node_id is None else f"[{node_id}] "
-        super().__init__(f"%(asctime)s.%(msecs)03dZ {whose}%(levelname)s %(name)s: %(message)s", _SECONDS)
+        node = "" if node_id is None else f"[{node_id}] "
+        super().__init__(f"%(asctime)s.%(msecs)03dZ {node}%(levelname)s %(name)s: %(message)s", _SECONDS)
         self.converter = time.gmtime
 
     def formatMessage(self, record: logging.LogRecord) -> str:
@@ -41,18 +41,18 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One object on each line; a traceback is a text in ``exception``."""
+    """One JSON object per line; ``exception`` contains a traceback."""
 
     def __init__(self, node_id: int | None) -> None:
         super().__init__(datefmt=_SECONDS)
         self.converter = time.gmtime
-        self._whose = {} if node_id is None else {"node_id": node_id}
+        self._node = {} if node_id is None else {"node_id": node_id}
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
             "time": f"{self.formatTime(record, _SECONDS)}.{int(record.msecs):03d}Z",
             "level": record.levelname,
-            **self._whose,
+            **self._node,
             "logger": record.name,
             "message": record.getMessage(),
             **_ids_of(record),

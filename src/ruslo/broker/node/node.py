@@ -1,14 +1,14 @@
-"""A node: builds every part, wires them by hand, starts them in order, stops them in reverse.
+"""A node: builds every part, wires them by hand, starts them in order and stops them in reverse.
 
-What it does as a broker is in ``broker_role``; what both roles stand on is handed there as ``node_base``.
+What it does in its roles is in ``controller_role`` and ``broker_role``; the roles share ``NodeBase``.
 
 Start: lock and check the log directories, bind the listeners, join the metadata quorum. A controller is then
-ready. A broker goes on: register, load the logs, take over the partitions, unfence, accept. Clients may
-connect only when everything they can ask for is there; while logs are recovered all they can ask for is
-how far that is.
+ready. A broker goes on: register, load the logs, apply the metadata to the partitions, be unfenced, accept.
+Clients may connect only when everything they can request is there; while logs are recovered they can only
+query its progress.
 
-Stop: hand over with the controller, end the connections, sync and close the logs, leave the clean mark.
-A controller that leads resigns.
+Stop: controlled shutdown, close the connections, sync and close the logs, write the clean-shutdown files. A
+controller that leads resigns.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ruslo.broker.node.abandoned_lookups import forget_abandoned_lookups
 from ruslo.broker.node.base import NodeBase
 from ruslo.broker.node.broker_role import BrokerRole
 from ruslo.broker.node.controller_role import ControllerRole
-from ruslo.broker.node.garbage import GarbageWatch
+from ruslo.broker.node.garbage import GarbageCollection
 from ruslo.broker.node.identity import (
     all_directories,
     check_formatted,
@@ -88,17 +88,17 @@ class Node:
         self._undo = contextlib.AsyncExitStack()
         self._abandon: list[Callable[[], None]] = []
         self.endpoints: tuple[Endpoint, ...] = ()
-        """The listeners of clients, as clients are told to reach them."""
+        """The advertised client listeners."""
         self._controller_role: ControllerRole | None = None
         self._broker: BrokerRole | None = None
         self.failure: str | None = None
-        """Why the node stops by itself."""
+        """The failure that stops the node."""
         self.metrics = NodeMetrics(config, self.health, self._clock, self._scheduler)
         self._state = "starting"
 
     @property
     def bootstrap(self) -> str:
-        """What clients write into ``bootstrap.servers``."""
+        """The value of ``bootstrap.servers`` for clients."""
         return ",".join(
             f"[{each.host}]:{each.port}" if ":" in each.host else f"{each.host}:{each.port}"
             for each in self.endpoints
@@ -106,7 +106,7 @@ class Node:
 
     @property
     def broker(self) -> BrokerRole:
-        assert self._broker is not None, "not a broker, or its start has not come so far"
+        assert self._broker is not None, "the node is not a broker, or has not started that far"
         return self._broker
 
     @property
@@ -115,7 +115,7 @@ class Node:
 
     @property
     def has_loaded(self) -> bool:
-        """A broker whose logs are open: partitions follow the metadata, a clean stop is worth its mark."""
+        """The broker's logs are open: partitions follow the metadata, and a clean shutdown may be marked."""
         return self._broker is not None and self._broker.has_loaded
 
     async def start(self) -> None:
@@ -135,18 +135,21 @@ class Node:
                 self._broker = BrokerRole(self._base, self._broker_server)
                 await self._broker.start()
                 logger.info(
-                    "node %d of cluster %s serves %s", self.config.node_id, self.cluster_id, self.bootstrap
+                    "node %d of cluster %s is ready at %s",
+                    self.config.node_id,
+                    self.cluster_id,
+                    self.bootstrap,
                 )
             self._state = READY
         except BaseException as error:
             await self._undo.aclose()
             if isinstance(error, MetadataLost):
-                # No log was opened: the next start must find the evidence that this one found.
+                # No log was opened: the next start must find the same evidence.
                 self.logs.restore_clean_shutdown_files()
             raise
 
     def request_stop(self, failure: str | None = None) -> None:
-        """Have ``wait_for_stop`` return; a reason makes the stop a failure."""
+        """Let ``wait_for_stop`` return; with a reason the stop is a failure."""
         if failure is not None and self.failure is None:
             self.failure = failure
             logger.critical("stopping: %s", failure)
@@ -156,13 +159,13 @@ class Node:
         await self._stop_requested.wait()
 
     async def stop(self) -> None:
-        """The clean stop."""
+        """Shut down cleanly."""
         self._state = "stopping"
         await self._undo.aclose()
         logger.info("node %d stopped", self.config.node_id)
 
     def health(self) -> Health:
-        """Whether clients are served, for probes."""
+        """Whether clients are served, for health probes."""
         if self._state == READY and self.config.is_broker:
             registered = self.metadata.image.cluster.brokers.get(self.config.node_id)
             if registered is None or registered.fenced:
@@ -170,16 +173,16 @@ class Node:
         return Health(self._state == READY, self._state)
 
     def abandon(self) -> None:
-        """As if the process were killed: nothing more is said to anybody, and nothing written.
+        """End as if the process were killed: send and write nothing more.
 
-        For tests that have several nodes in one process; the event loop is to be closed right after this.
+        For tests with several nodes in one process; the event loop must be closed right after this.
         """
         self._undo.pop_all()
         for abandon in reversed(self._abandon):
             abandon()
         self.request_stop()
 
-    # -- the steps of a start, each with its undoing ---------------------------------------------------------
+    # -- the steps of a start, each with its reverse ---------------------------------------------------------
 
     def _report_config(self) -> None:
         report = self.config.report()
@@ -192,7 +195,7 @@ class Node:
             logger.warning("%s", warning)
 
     async def _start_metrics(self) -> None:
-        """First of all, so that a start that takes its time can be watched."""
+        """The first step, so that a long start can be observed."""
         self._undo.push_async_callback(self.metrics.stop)
         await self.metrics.start()
 
@@ -224,14 +227,14 @@ class Node:
         if not self.has_loaded:
             self.logs.abandon()
             return
-        # Thousands of logs take a while, and a node that stops can be watched to the end.
-        loop, tell = asyncio.get_running_loop(), self.logs.on_offline
+        # Thousands of logs take a while, and a node that stops can be observed to the end.
+        loop, on_offline = asyncio.get_running_loop(), self.logs.on_offline
 
-        def tell_on_loop(directory: LogDir, partitions: list[TopicPartition]) -> None:
-            if tell is not None:
-                loop.call_soon_threadsafe(tell, directory, partitions)
+        def call_on_loop(directory: LogDir, partitions: list[TopicPartition]) -> None:
+            if on_offline is not None:
+                loop.call_soon_threadsafe(on_offline, directory, partitions)
 
-        self.logs.on_offline = tell_on_loop
+        self.logs.on_offline = call_on_loop
         await asyncio.to_thread(self.logs.stop, self.broker.lifecycle.epoch)
 
     async def _bind_listeners(self) -> None:
@@ -249,8 +252,9 @@ class Node:
             for each in listeners:
                 if each.security_protocol != "PLAINTEXT":
                     raise ConfigError(
-                        f"listener {each.listener_name} uses {each.security_protocol}; this release serves "
-                        "PLAINTEXT only: change listener.security.protocol.map"
+                        f"Listener {each.listener_name} uses {each.security_protocol}, but this release "
+                        "supports only "
+                        "PLAINTEXT. Change listener.security.protocol.map"
                     )
                 ports[each.listener_name] = await server.listen(each.listener_name, each.host, each.port)
         self.endpoints = config.advertised_broker_listeners(ports)
@@ -336,7 +340,7 @@ def _log_manager_settings(config: BrokerConfig) -> dict[str, int]:
 
 
 def _raise_open_file_limit() -> None:
-    """Thousands of partitions and connections need more descriptors than a shell's default of 1024."""
+    """Thousands of partitions and connections need more file descriptors than the usual default of 1024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -358,7 +362,7 @@ async def _run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
     forget_abandoned_lookups(loop)
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, node.request_stop)
-    garbage = GarbageWatch()
+    garbage = GarbageCollection()
     garbage.start()
     if await _start_unless_stopped(node):
         garbage.loaded()
@@ -370,7 +374,7 @@ async def _run(config: BrokerConfig, on_ready: Callable[[Node], None]) -> int:
 
 
 async def _start_unless_stopped(node: Node) -> bool:
-    """Whether the node is started; a start may wait long for other nodes, and is given up on SIGTERM."""
+    """Returns whether the node has started: a start may wait long for other nodes, and SIGTERM cancels it."""
     starting = asyncio.ensure_future(node.start())
     stopping = asyncio.ensure_future(node.wait_for_stop())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -378,7 +382,7 @@ async def _start_unless_stopped(node: Node) -> bool:
         stopping.cancel()
         starting.result()
         return True
-    logger.info("node %d is asked to stop before it has started", node.config.node_id)
+    logger.info("node %d was stopped before it had started", node.config.node_id)
     starting.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await starting

@@ -1,7 +1,7 @@
 """A node as a child process: ``python -m ruslo.broker.node.process FILE LEVEL DESCRIPTOR``.
 
-The bootstrap address is written to the descriptor when clients may connect. The process ends when its stdin
-does, so that a parent that was killed leaves no node behind. Its directories must be formatted.
+The bootstrap address is written to the descriptor when clients may connect. The process ends with its stdin,
+so a killed parent leaves no node behind. Its directories must be formatted.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 
 
 def main(properties_file: str, log_level: str, ready_fd: int) -> int:
-    from ruslo.broker.node.garbage import collection_put_off
+    from ruslo.broker.node.garbage import collection_disabled
 
-    with collection_put_off():
+    with collection_disabled():
         from ruslo.broker.node.node import Node, run
     from ruslo.broker.node.log_lines import log_to_stderr
     from ruslo.config.broker import BrokerConfig
@@ -33,7 +33,7 @@ def main(properties_file: str, log_level: str, ready_fd: int) -> int:
         log_to_stderr(log_level, config.str("ruslo.log.format"), config.node_id)
         return run(config, ready)
     except RusloError as error:
-        print(f"the node cannot start: {error}", file=sys.stderr)
+        print(f"The node cannot start: {error}", file=sys.stderr)
         return 1
 
 

@@ -1,4 +1,4 @@
-"""What the configuration allows connections to take."""
+"""The limits of connections from the configuration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ruslo.net.server import ServerLimits
 
 logger = logging.getLogger(__name__)
 
-KERNEL_CHOOSES = -1
+KERNEL_DEFAULT = -1
 
 
 def server_limits(config: BrokerConfig) -> ServerLimits:
@@ -31,10 +31,10 @@ def server_limits(config: BrokerConfig) -> ServerLimits:
     )
 
 
-# Names are looked up when the setting changes, not whenever another one does.
+# Names are resolved only when this setting changes.
 @lru_cache(maxsize=1)
 def _by_address(limits: tuple[tuple[str, int], ...]) -> Mapping[str, int]:
-    """Limits of hosts, by the addresses that their connections come from, as the kernel writes them."""
+    """Limits of hosts by the addresses of their connections, as the kernel formats them."""
     return {address: limit for host, limit in limits for address in _addresses(host)}
 
 
@@ -47,7 +47,7 @@ def _addresses(host: str) -> set[str]:
         return {str(address[0]) for *_, address in socket.getaddrinfo(host, None)}
     except (OSError, UnicodeError) as error:
         logger.warning(
-            "the limit of connections for %s has no effect, because its address is not known (%s): correct "
+            "the connection limit for %s has no effect, because its address is unknown (%s): correct "
             "max.connections.per.ip.overrides",
             host,
             error,
@@ -56,11 +56,11 @@ def _addresses(host: str) -> set[str]:
 
 
 def _request_bytes(config: BrokerConfig) -> int:
-    """Where nothing is set, two requests of the largest size fit, or a few hundred usual ones."""
+    """The default fits two requests of the largest size, or a few hundred usual ones."""
     queued = config.int("queued.max.request.bytes")
     return queued if queued > 0 else max(2 * config.int("socket.request.max.bytes"), 256 * 1024 * 1024)
 
 
 def _buffer_bytes(config: BrokerConfig, key: str) -> int:
-    """Kafka's default of 100 KB costs a third more CPU than a size the kernel chooses (ADR 6)."""
-    return config.int(key) if config.is_set(key) else KERNEL_CHOOSES
+    """Kafka's default of 100 KB costs a third more CPU than the kernel's choice (ADR 6)."""
+    return config.int(key) if config.is_set(key) else KERNEL_DEFAULT

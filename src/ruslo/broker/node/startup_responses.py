@@ -1,7 +1,7 @@
-"""What a broker says while it recovers its logs after a crash: how far it is, and nothing else.
+"""The responses of a broker that recovers its logs after a crash: only the progress of the recovery.
 
-A client that asks for anything else is turned away, as if nobody listened: it must look for another broker,
-and not believe what a broker says that does not know its partitions yet.
+A client that requests anything else is disconnected: it must find another broker, and must not trust a broker
+that does not know its partitions yet.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ruslo.storage.log_manager import LogManager
 
 _REQUEST_START = struct.Struct(">hh")
 _FRAME_HEAD = struct.Struct(">iix")
-"""Size, correlation id, and the tags of a response's header, of which there are none."""
+"""Size, correlation id and the empty tagged fields of a response header."""
 
 
 class StartupResponses:
@@ -26,8 +26,8 @@ class StartupResponses:
         self._logs = logs
 
     def handle_frame(self, connection: Connection, buf: bytearray, start: int, end: int) -> bool:
-        asked = _REQUEST_START.unpack_from(buf, start) if end - start >= _REQUEST_START.size else None
-        if asked != (DescribeLogDirsRequest.API_KEY, VERSION):
+        api = _REQUEST_START.unpack_from(buf, start) if end - start >= _REQUEST_START.size else None
+        if api != (DescribeLogDirsRequest.API_KEY, VERSION):
             connection.close()
             return True
         header, _ = read_request_header(bytes(buf[start:end]), 0)

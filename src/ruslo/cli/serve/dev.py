@@ -111,9 +111,9 @@ def _run(
     if brokers > 1:
         with _data_folder(data_dir) as folder:
             return _run_cluster(brokers, port, folder, settings, log_level, announce)
-    from ruslo.broker.node.garbage import collection_put_off
+    from ruslo.broker.node.garbage import collection_disabled
 
-    with collection_put_off():
+    with collection_disabled():
         from ruslo.broker.node.node import run
     from ruslo.broker.node.log_lines import log_to_stderr
     from ruslo.config.broker import BrokerConfig

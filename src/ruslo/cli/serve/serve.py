@@ -42,9 +42,9 @@ def serve(path: Path, settings: dict[str, str], log_level: str, log_format: str 
         settings = {**settings, LOG_FORMAT_KEY: log_format}
     if cores > 1:
         raise click.exceptions.Exit(_serve_cores(path, settings, log_level, cores))
-    from ruslo.broker.node.garbage import collection_put_off
+    from ruslo.broker.node.garbage import collection_disabled
 
-    with collection_put_off():
+    with collection_disabled():
         from ruslo.broker.node.node import run
     from ruslo.broker.node.log_lines import log_to_stderr
 

@@ -61,7 +61,7 @@ def test_a_feature_is_written_as_name_and_level() -> None:
 @pytest.mark.parametrize(
     ("release", "asked", "dynamic", "problem"),
     [
-        ("9.9", [], False, "unknown release version"),
+        ("9.9", [], False, "Unknown release version"),
         ("4.3", [("metadata.version", 30)], False, "give one"),
         (None, [("metadata.version", 99)], False, "choose one from 7 to 30"),
         (None, [("metadata.version", 6)], False, "choose one from 7 to 30"),

@@ -203,9 +203,9 @@ def test_a_directory_in_use_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "options", "problem"),
     [
-        ({}, QuorumOptions(), "say who votes"),
+        ({}, QuorumOptions(), "Give the voters"),
         ({}, QuorumOptions(standalone=True, no_initial_controllers=True), "give one of"),
-        ({"controller_quorum_voters": "7@localhost:9093"}, STANDALONE, "names the voters already"),
+        ({"controller_quorum_voters": "7@localhost:9093"}, STANDALONE, "already contains the voters"),
         ({}, QuorumOptions(initial_controllers=f"8@a:1:{random_cluster_id()}"), "does not name node 7"),
         ({}, QuorumOptions(initial_controllers="7@localhost"), "id@host:port:directory-id"),
         ({}, QuorumOptions(initial_controllers="7@localhost:9093:short"), "22 characters"),
@@ -225,5 +225,5 @@ def test_options_that_do_not_go_together(
 
 
 def test_a_cluster_id_has_no_spaces(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot be a cluster id"):
+    with pytest.raises(ConfigError, match="is not a valid cluster id"):
         format_storage(config(tmp_path), quorum=STANDALONE, cluster_id="a b")
