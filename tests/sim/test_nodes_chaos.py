@@ -27,7 +27,7 @@ def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_clusters_keep_the_invariants(first: int) -> None:
     last = min(first + SEEDS_PER_TEST, _seeds().stop) - 1
     ended = simulate("--seeds", f"{first}-{last}")
-    assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}\nsee one: --seed N in place of --seeds"
+    assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}\nsee one: --seed N instead of --seeds"
 
 
 def test_a_seed_gives_the_same_run_every_time() -> None:

@@ -53,7 +53,7 @@ from ruslo.testing.simulation.nodes.invariants import (
     DELETED_LATE,
     ENOUGH_COPIES,
     IN_SYNC_HAVE_ALL,
-    NEVER_CUT,
+    NEVER_TRUNCATED,
     NO_LOST_WAKE_UP,
     ONLY_THE_OLD,
     OWN_EPOCH,
@@ -61,7 +61,7 @@ from ruslo.testing.simulation.nodes.invariants import (
     SEQUENCES,
 )
 from ruslo.testing.simulation.nodes.metadata_invariants import MOVE_ENDS_WELL, SAME_STATE
-from ruslo.testing.simulation.nodes.runs import leave_at_once, run_seeds
+from ruslo.testing.simulation.nodes.runs import exit_immediately, run_seeds
 from ruslo.testing.simulation.raft.invariants import (
     COMMITTED_KEPT,
     LOGS_AGREE,
@@ -293,7 +293,9 @@ BUGS: Mapping[str, ClassicBug] = {
         old_epochs_are_committed_by_counting, None, frozenset({OWN_EPOCH, COMMITTED_KEPT, LOGS_AGREE})
     ),
     "cut-to-high-watermark": ClassicBug(
-        followers_cut_back_to_their_high_watermark, None, frozenset({NEVER_CUT, ACKED_KEPT, IN_SYNC_HAVE_ALL})
+        followers_cut_back_to_their_high_watermark,
+        None,
+        frozenset({NEVER_TRUNCATED, ACKED_KEPT, IN_SYNC_HAVE_ALL}),
     ),
     "votes-not-synced": ClassicBug(
         votes_are_not_synced, {"lose_votes": 2, "heal": 1, "restart": 1}, frozenset({VOTE_ONCE, ONE_LEADER})
@@ -354,10 +356,10 @@ def main() -> None:
     for outcome in run_seeds(range(int(first), int(last) + 1), actions=bug.actions, prepare=bug.put_in):
         if outcome.broken in bug.broken:
             print(f"found by seed {outcome.seed}: {outcome.broken}", flush=True)
-            leave_at_once(0)
+            exit_immediately(0)
         if outcome.broken is not None:
             print(f"seed {outcome.seed} broke something else: {outcome.broken}", flush=True)
-    leave_at_once(1)
+    exit_immediately(1)
 
 
 if __name__ == "__main__":

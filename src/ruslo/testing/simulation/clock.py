@@ -8,11 +8,11 @@ from itertools import count
 from random import Random
 
 EPOCH_MS = 1_700_000_000_000
-"""Wall clock at monotonic zero, unless told otherwise."""
+"""The default wall clock time at monotonic zero."""
 
 
 class Timer:
-    """A call that is due later; ``cancel`` makes it not happen."""
+    """A scheduled call that ``cancel`` prevents."""
 
     __slots__ = ("_callback",)
 
@@ -23,7 +23,7 @@ class Timer:
         self._callback = None
 
     def fire(self) -> bool:
-        """Whether there was something to do."""
+        """Make the call; False if it was cancelled."""
         callback, self._callback = self._callback, None
         if callback is None:
             return False
@@ -32,7 +32,7 @@ class Timer:
 
 
 class SimClock:
-    """A ``model.clock.Clock`` that stands still until it is told to go on, and all chance of a run."""
+    """A ``model.clock.Clock`` that only moves when told to, and the source of all randomness of a run."""
 
     def __init__(self, seed: int = 0, *, epoch_ms: int = EPOCH_MS) -> None:
         self.random = Random(seed)
@@ -55,7 +55,7 @@ class SimClock:
         self._epoch_ms += duration_ms
 
     def call_at(self, at_ms: int, callback: Callable[[], object]) -> Timer:
-        """On the monotonic clock; calls of the same moment happen in the order they were asked for."""
+        """Schedule a call on the monotonic clock; calls for the same moment are made in order."""
         timer = Timer(callback)
         heappush(self._due, (max(at_ms, self._now_ms), next(self._order), timer))
         return timer
@@ -64,7 +64,7 @@ class SimClock:
         return self.call_at(self._now_ms + delay_ms, callback)
 
     def step(self, until_ms: int | None = None) -> bool:
-        """Go on to the next call, due by ``until_ms``, and make it; False if there is none."""
+        """Advance to the next call due by ``until_ms`` and make it; False if there is none."""
         while self._due and (until_ms is None or self._due[0][0] <= until_ms):
             at_ms, _, timer = heappop(self._due)
             self._now_ms = at_ms
@@ -73,7 +73,7 @@ class SimClock:
         return False
 
     def run_for(self, duration_ms: int) -> None:
-        """Make all calls that are due meanwhile."""
+        """Advance the time and make all calls that become due."""
         end_ms = self._now_ms + duration_ms
         while self.step(end_ms):
             pass

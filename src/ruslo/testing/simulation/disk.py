@@ -1,9 +1,8 @@
-"""A disk in memory that keeps the promises of ``ruslo.storage.disk``, and not more than those.
+"""A disk in memory that gives the guarantees of ``ruslo.storage.disk`` and no more.
 
-``lose_power`` takes away what was never synced, each file and each name for itself: a part of what was
-written to a file, or that it was cut; that a name was given, taken away, or changed. Two things are as every
-file system with a journal does them: a rename is undone as a whole, and a new name is lost only together with
-those that came after it in its directory.
+``lose_power`` drops what was never synced, independently for each file and each name: part of what was
+written to a file, a truncation, or the creation, removal or change of a name. As in every journaling file
+system, a rename is undone as a whole, and a new name is lost only together with later names of its directory.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ class MemoryFile:
         self.path = path
         self.data = bytearray(data)
         self.synced_size = 0
-        self._cut_away = b""
-        """What was synced behind ``synced_size``, if nobody has synced since that it was cut."""
+        self._truncated_bytes = b""
+        """The bytes after ``synced_size`` that were synced before a truncation that is not synced."""
         self.locked = False
 
     def fileno(self) -> int:
-        raise OSError(errno.EBADF, "a file in memory has no descriptor")
+        raise OSError(errno.EBADF, "a file in memory has no file descriptor")
 
     def append(self, data: ReadBuffer) -> None:
         self.data += data
@@ -42,17 +41,17 @@ class MemoryFile:
 
     def truncate(self, size: int) -> None:
         if size < self.synced_size:
-            self._cut_away = bytes(self.data[size : self.synced_size]) + self._cut_away
+            self._truncated_bytes = bytes(self.data[size : self.synced_size]) + self._truncated_bytes
             self.synced_size = size
         del self.data[size:]
 
     def sync(self) -> None:
         self.synced_size = len(self.data)
-        self._cut_away = b""
+        self._truncated_bytes = b""
 
     def lose_power(self, random: Random) -> None:
-        if self._cut_away and random.random() < 0.5:
-            self.data[self.synced_size :] = self._cut_away
+        if self._truncated_bytes and random.random() < 0.5:
+            self.data[self.synced_size :] = self._truncated_bytes
         else:
             self.data[:] = lose_unsynced(self.data, self.synced_size, random)
         self.sync()
@@ -84,16 +83,16 @@ class MemoryDisk:
         self._directory = directory
         self._folders: dict[str, Folder] = {directory: {}}
         self._synced: dict[str, Folder] = {}
-        """What names stood for when their directories were last synced."""
+        """The names of each directory when it was last synced."""
         self._renames: list[_Rename] = []
-        """Of files whose old names were synced, while their new ones are not."""
+        """Renames of files whose old name is synced and whose new name is not."""
 
     @property
     def directory(self) -> str:
         return self._directory
 
     def release_locks(self) -> None:
-        """As the end of a process does."""
+        """Release all locks, as the end of a process does."""
         for folder in self._folders.values():
             for file in folder.values():
                 file.locked = False
@@ -101,7 +100,7 @@ class MemoryDisk:
     # -- power -----------------------------------------------------------------------------------------------
 
     def lose_power(self, random: Random, below: str) -> None:
-        """What was not synced is there or not, or a part of it is, in files below this directory."""
+        """Drop some of what was not synced below this directory."""
         for path in sorted(path for path in self._synced if path not in self._folders):
             if _is_below(path, below):
                 self._lose_move(random, path)
@@ -139,12 +138,12 @@ class MemoryDisk:
             names = self._synced.get(posixpath.dirname(source), {})
             for name in [name for name, each in names.items() if each is file]:
                 del names[name]
-            self._note_synced(target, file)
+            self._mark_synced(target, file)
 
     def _lose_move(self, random: Random, path: str) -> None:
-        """A directory that was renamed or removed is back with all its files, or gone with all of them."""
+        """A renamed or removed directory is restored with all its files, or lost with all of them."""
         if random.random() < 0.5:
-            self._settle_move(path)
+            self._complete_move(path)
             return
         files = self._synced[path]
         for other, folder in list(self._folders.items()):
@@ -154,10 +153,10 @@ class MemoryDisk:
         for name, file in files.items():
             file.path = f"{path}/{name}"
 
-    def _settle_move(self, path: str) -> None:
+    def _complete_move(self, path: str) -> None:
         for file in self._synced.pop(path).values():
             if self._find(file.path) is file:
-                self._note_synced(file.path, file)
+                self._mark_synced(file.path, file)
 
     # -- files -----------------------------------------------------------------------------------------------
 
@@ -178,7 +177,7 @@ class MemoryDisk:
     def replace_file(self, path: str, data: ReadBuffer) -> None:
         file = self._put(path, MemoryFile(path, data))
         file.sync()
-        self._note_synced(path, file)
+        self._mark_synced(path, file)
 
     def rename(self, source: str, target: str) -> None:
         if source in self._folders:
@@ -218,7 +217,7 @@ class MemoryDisk:
         return None if file is None else FileStatus(file.size(), self._clock.now_ms())
 
     def set_modified(self, path: str, modified_ms: int) -> None:
-        """Nothing here asks for the age of a file."""
+        """No simulated code reads the age of a file."""
 
     # -- syncing ---------------------------------------------------------------------------------------------
 
@@ -230,7 +229,7 @@ class MemoryDisk:
             raise self._missing(path, "sync")
         for moved in [each for each in self._synced if each not in self._folders]:
             if posixpath.dirname(moved) == path:
-                self._settle_move(moved)
+                self._complete_move(moved)
         self._synced[path] = dict(self._folders[path])
         self._renames = [each for each in self._renames if posixpath.dirname(each.target) != path]
 
@@ -263,7 +262,7 @@ class MemoryDisk:
         folder, _, name = path.rpartition("/")
         return self._synced.get(folder, {}).get(name)
 
-    def _note_synced(self, path: str, file: MemoryFile) -> None:
+    def _mark_synced(self, path: str, file: MemoryFile) -> None:
         folder, _, name = path.rpartition("/")
         self._synced.setdefault(folder, {})[name] = file
 

@@ -1,7 +1,7 @@
-"""An event loop on virtual time: code written for asyncio runs in a simulation as it is.
+"""An event loop on virtual time: asyncio code runs in a simulation unchanged.
 
-It has what the drivers of machines use: futures, ``call_soon``, ``call_later``. There are no tasks, no
-threads and no sockets, whose order nobody could repeat.
+It has what the drivers of machines use: futures, ``call_soon`` and ``call_later``. It has no tasks, threads
+or sockets, whose order could not be repeated.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class SimEventLoop:
     def __init__(self, clock: SimClock) -> None:
         self._clock = clock
         self._loop = cast(asyncio.AbstractEventLoop, self)
-        """As asyncio sees it, which asks for nothing that is not here."""
+        """This loop as asyncio's type; asyncio uses nothing that is missing here."""
         self.failures: list[dict[str, Any]] = []
-        """What callbacks raised; ``running`` raises the first of them when it is left."""
+        """Exceptions of callbacks; ``running`` raises the first one on exit."""
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Within this, it is the loop that ``asyncio.get_running_loop`` finds."""
+        """A context in which ``asyncio.get_running_loop`` returns this loop."""
         events._set_running_loop(self._loop)
         try:
             yield
@@ -84,4 +84,4 @@ class SimEventLoop:
             handle._run()
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Called by the handle; nothing to do, as a cancelled one is passed over when its time comes."""
+        """Called by the handle; a cancelled timer is skipped when it is due."""

@@ -1,4 +1,4 @@
-"""One direction of a connection: what is sent arrives in order, late, twice, or not at all."""
+"""One direction of a connection: messages arrive in order, late, twice, or not at all."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ruslo.testing.simulation.clock import SimClock
 
 @dataclass(slots=True)
 class LineFaults:
-    """May be changed while lines are in use; all zero: a perfect line."""
+    """The faults may be changed at any time; all zero is a perfect line."""
 
     lost: float = 0.0
-    """Part of what is sent that never arrives."""
+    """The fraction of messages that never arrive."""
     repeated: float = 0.0
-    """Part that arrives twice."""
+    """The fraction of messages that arrive twice."""
     slow: float = 0.0
-    """Part that takes up to ``slow_ms`` instead of up to ``usual_ms``."""
+    """The fraction of messages that take up to ``slow_ms`` instead of ``usual_ms``."""
     usual_ms: int = 5
     slow_ms: int = 3_000
 
@@ -29,7 +29,7 @@ class Line:
         self._last_arrival_ms = 0
 
     def send(self, arrive: Callable[[], object]) -> None:
-        """Nothing overtakes what was sent before it on the same line."""
+        """Messages never overtake each other on a line."""
         clock, faults = self._clock, self._faults
         random = clock.random
         if random.random() < faults.lost:

@@ -1,4 +1,4 @@
-"""The feature levels a new cluster begins with."""
+"""The feature levels a new cluster starts with."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_levels_that_are_asked_for() -> None:
 def test_a_feature_is_written_as_name_and_level() -> None:
     assert parse_feature("transaction.version=2") == ("transaction.version", 2)
     for text in ("transaction.version", "transaction.version=", "transaction.version=-1"):
-        with pytest.raises(ConfigError, match="write name=level"):
+        with pytest.raises(ConfigError, match="Write name=level"):
             parse_feature(text)
 
 
@@ -62,11 +62,11 @@ def test_a_feature_is_written_as_name_and_level() -> None:
     ("release", "asked", "dynamic", "problem"),
     [
         ("9.9", [], False, "Unknown release version"),
-        ("4.3", [("metadata.version", 30)], False, "give one"),
-        (None, [("metadata.version", 99)], False, "choose one from 7 to 30"),
-        (None, [("metadata.version", 6)], False, "choose one from 7 to 30"),
+        ("4.3", [("metadata.version", 30)], False, "Give one"),
+        (None, [("metadata.version", 99)], False, "Choose one from 7 to 30"),
+        (None, [("metadata.version", 6)], False, "Choose one from 7 to 30"),
         (None, [("share.version", 2)], False, "newest level is 1"),
-        (None, [("unheard.of", 1)], False, "unknown feature unheard.of"),
+        (None, [("unheard.of", 1)], False, "Unknown feature unheard.of"),
         (None, [("share.version", 1), ("share.version", 0)], False, "given twice"),
         (None, [("kraft.version", 2)], True, "newest is 1"),
         (None, [("kraft.version", 0)], True, "controller.quorum.voters"),
@@ -74,7 +74,7 @@ def test_a_feature_is_written_as_name_and_level() -> None:
         ("3.7", [("eligible.leader.replicas.version", 1)], False, "needs metadata.version 23"),
     ],
 )
-def test_what_cannot_be(
+def test_invalid_levels_are_rejected(
     release: str | None, asked: list[tuple[str, int]], dynamic: bool, problem: str
 ) -> None:
     with pytest.raises(ConfigError, match=problem):

@@ -110,7 +110,7 @@ def test_a_standalone_node_leads_and_puts_its_voters_into_the_log(tmp_path: Path
         "controller.quorum.bootstrap.servers": "localhost:9093",
     }
 
-    async def story() -> None:
+    async def start_twice() -> None:
         for epoch in (1, 2):
             node = MetadataNode(directory, overrides, directory_id=meta(directory).directory_id)
             async with running(node):
@@ -124,7 +124,7 @@ def test_a_standalone_node_leads_and_puts_its_voters_into_the_log(tmp_path: Path
             await stranger.start()
         await stranger.driver.stop()
 
-    asyncio.run(story())
+    asyncio.run(start_twice())
     quorum_state = (directory / "__cluster_metadata-0" / "quorum-state").read_text()
     assert quorum_state == (
         '{"leaderId":7,"leaderEpoch":2,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA",'
@@ -204,19 +204,19 @@ def test_a_directory_in_use_is_left_alone(tmp_path: Path) -> None:
     ("changes", "options", "problem"),
     [
         ({}, QuorumOptions(), "Give the voters"),
-        ({}, QuorumOptions(standalone=True, no_initial_controllers=True), "give one of"),
+        ({}, QuorumOptions(standalone=True, no_initial_controllers=True), "Give only one of"),
         ({"controller_quorum_voters": "7@localhost:9093"}, STANDALONE, "already contains the voters"),
-        ({}, QuorumOptions(initial_controllers=f"8@a:1:{random_cluster_id()}"), "does not name node 7"),
+        ({}, QuorumOptions(initial_controllers=f"8@a:1:{random_cluster_id()}"), "does not contain node 7"),
         ({}, QuorumOptions(initial_controllers="7@localhost"), "id@host:port:directory-id"),
         ({}, QuorumOptions(initial_controllers="7@localhost:9093:short"), "22 characters"),
         (
             {"process_roles": "broker", "listeners": "PLAINTEXT://localhost:9092"},
             STANDALONE,
-            "only a controller can vote",
+            "Only a controller can vote",
         ),
     ],
 )
-def test_options_that_do_not_go_together(
+def test_conflicting_options_are_rejected(
     tmp_path: Path, changes: dict[str, str], options: QuorumOptions, problem: str
 ) -> None:
     with pytest.raises(ConfigError, match=problem):

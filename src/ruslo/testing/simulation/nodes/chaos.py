@@ -1,8 +1,8 @@
-"""Whole clusters under faults of every kind, chosen by a seed; the same seed gives the same run.
+"""Whole clusters under all kinds of faults, determined by a seed.
 
-``NodesChaos.boot()`` starts a cluster without any fault. ``run(seed)`` then lets clients and faults loose on
-it, once; it raises ``InvariantBrokenError``, with the name of the invariant and the story of the run, or
-returns when everything is whole again and what was promised has been found.
+``NodesChaos.boot()`` starts a cluster without faults. ``run(seed)`` then starts clients and injects faults,
+once. It raises ``InvariantBrokenError`` with the name of the invariant and the trace of the run, or returns
+when the cluster has recovered and everything acknowledged has been read.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ruslo.testing.simulation.nodes.invariants import (
 )
 from ruslo.testing.simulation.nodes.keyed_records import KeyedRecords
 from ruslo.testing.simulation.nodes.network import NetworkFaults
-from ruslo.testing.simulation.nodes.orders import Orders
+from ruslo.testing.simulation.nodes.operator_actions import Operator
 from ruslo.testing.simulation.nodes.process_loop import ProcessLoop
 from ruslo.testing.simulation.raft.invariants import PROGRESS, InvariantBrokenError
 from ruslo.testing.simulation.txns.process import History
@@ -51,47 +51,51 @@ KEYED = TopicPartition("keyed", 0)
 INTERNAL = [TopicPartition(GROUP_OFFSETS_TOPIC, 0), TopicPartition(TRANSACTION_STATE_TOPIC, 0)]
 IDS = ("t", "u")
 FAULTS_MS = (500, 900, 1_600)
-"""For how long faults happen: one of these."""
-CALM_MS = 30_000
-AUDIT_MS = 30_000
+"""The duration of faults: one of these."""
+RECOVERY_TIMEOUT_MS = 30_000
+AUDIT_TIMEOUT_MS = 30_000
 
 RETENTION_BYTES = 900
 TOPICS = (
     NewTopic("plain", len(PLAIN), 3, {"segment.ms": "120", "retention.bytes": str(RETENTION_BYTES)}),
     NewTopic("list", len(LISTS), 3, {"segment.ms": "200"}),
-    # Compaction joins as much as the index of a segment has room for: so it does not all become one.
+    # Compaction merges as much as the index of a segment holds: small indexes keep several segments.
     NewTopic("keyed", 1, 3, {"segment.ms": "80", "cleanup.policy": "compact", "segment.index.bytes": "36"}),
 )
-"""Segments are closed by time, as a topic may not have any that are so small."""
+"""Segments are rolled by time, because a topic cannot configure such small ones."""
 
-STORY_LINES = 200
+TRACE_LINES = 200
 
 
 class NodesChaos:
-    def __init__(self, *, actions: Mapping[str, int] | None = None) -> None:
-        """``actions``: which faults, by name, and how often each; without it the seed chooses."""
+    def __init__(
+        self,
+        *,
+        actions: Mapping[str, int] | None = None,
+        on_note: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        """``actions``: the faults by name and their weights; without it the seed chooses. ``on_note`` gets
+        every line of the trace."""
         self.clock = SimClock(0)
         self.invariants = NodeInvariants()
         self.history = History()
         self.ledger = Ledger()
-        self.on_tell: Callable[[str], None] | None = None
-        """Hears every line of the story as it happens."""
-        self._story: list[str] = []
+        self._on_note = on_note
+        self._trace: list[str] = []
         self._weights = actions
 
     # -- a run -----------------------------------------------------------------------------------------------
 
     def boot(self) -> None:
         self._seed(0)
-        self.cluster = SimCluster(self.clock)
-        self.cluster.watch = self.invariants.check
+        self.cluster = SimCluster(self.clock, on_step=self.invariants.check)
         self.invariants.hosts = self.cluster.hosts
-        self.invariants.offsets = {place: {} for place in PLAIN}
-        for place in (KEYED, *INTERNAL):
-            self.invariants.committed_log(place).keyed = KeyedRecords()
-        for place in PLAIN:
-            self.invariants.committed_log(place).retention = Retention(bytes=RETENTION_BYTES)
-        self.cluster.places = [*PLAIN, *LISTS, KEYED, *INTERNAL]
+        self.invariants.offsets = {tp: {} for tp in PLAIN}
+        for tp in (KEYED, *INTERNAL):
+            self.invariants.committed_log(tp).keyed = KeyedRecords()
+        for tp in PLAIN:
+            self.invariants.committed_log(tp).retention = Retention(bytes=RETENTION_BYTES)
+        self.cluster.partitions = [*PLAIN, *LISTS, KEYED, *INTERNAL]
         self.cluster.start()
         self._prepare()
 
@@ -100,7 +104,7 @@ class NodesChaos:
         try:
             self._run()
         except InvariantBrokenError as error:
-            error.add_note(self.story())
+            error.add_note(self.trace())
             raise
 
     def _seed(self, seed: int) -> None:
@@ -108,17 +112,16 @@ class NodesChaos:
         self.clock.random.seed(seed)
         random.seed(seed)
 
-    def story(self) -> str:
-        return "\n".join(self._story[-STORY_LINES:])
+    def trace(self) -> str:
+        return "\n".join(self._trace[-TRACE_LINES:])
 
-    def tell(self, what: str) -> None:
+    def note(self, what: str) -> None:
         line = f"{self.clock.monotonic_ms():>8} {what}"
-        self._story.append(line)
-        if self.on_tell is not None:
-            self.on_tell(line)
+        self._trace.append(line)
+        self._on_note(line)
 
-    def speaker(self) -> str:
-        """Whose turn it is."""
+    def current_process(self) -> str:
+        """The host of the running process."""
         try:
             running: object = asyncio.get_running_loop()
         except RuntimeError:
@@ -127,16 +130,16 @@ class NodesChaos:
         return running.host
 
     def fingerprint(self) -> int:
-        """Of everything that clients were told, and of where every log ended."""
+        """A hash of all responses to clients and of the ends of all logs."""
         digest = blake2b(repr(self.history.events).encode(), digest_size=8)
         digest.update(repr(self.ledger.acked).encode())
-        for place, log in sorted(self.invariants.committed.items()):
-            digest.update(repr((place, log.batches)).encode())
+        for tp, log in sorted(self.invariants.committed.items()):
+            digest.update(repr((tp, log.batches)).encode())
         digest.update(str(self.clock.monotonic_ms()).encode())
         return int.from_bytes(digest.digest(), "big")
 
     def _prepare(self) -> None:
-        """Topics, and everything that is made when it is first used."""
+        """Create topics, and everything that is created on first use."""
         done: list[bool] = []
 
         async def prepare() -> None:
@@ -148,8 +151,8 @@ class NodesChaos:
         warm_up = [*self._clients("warm-"), Auditor(self.cluster, self.history, [], [], PLAIN[0], [])]
         for client in warm_up:
             client.start()
-        self.cluster.run_until(lambda: bool(done), CALM_MS)
-        self._require(bool(done), "topics can be created")
+        self.cluster.run_until(lambda: bool(done), RECOVERY_TIMEOUT_MS)
+        self._require(bool(done), "topics are created")
         self.clock.run_for(1_000)
         self._finish(warm_up)
 
@@ -174,31 +177,31 @@ class NodesChaos:
     def _run(self) -> None:
         random = Random(self.clock.random.getrandbits(64))
         weights = self._weights or (DISASTERS if random.random() < DISASTER_PART else ACTIONS)
-        orders = self.orders = Orders(self.cluster, self.invariants, random, PLAIN[0], self.tell)
-        faults = NodeFaults(self.cluster, self.invariants, random, weights, orders, self.tell)
+        operator = self.operator = Operator(self.cluster, self.invariants, random, PLAIN[0], self.note)
+        faults = NodeFaults(self.cluster, self.invariants, random, weights, operator, self.note)
         for host in self.cluster.hosts.values():
             if random.random() < 0.5:
                 host.local_clock.change(
                     rate=random.uniform(0.93, 1.07), ahead_ms=random.randint(-5_000, 5_000)
                 )
-        # Not everybody is there each time: a load that is always the same finds the same things.
+        # The set of clients varies: the same load would always find the same problems.
         clients = [client for client in self._clients("") if random.random() < 0.6]
         for client in clients:
             client.start()
         end_ms = self.clock.monotonic_ms() + random.choice(FAULTS_MS)
         while self.clock.monotonic_ms() < end_ms:
             self.clock.run_for(random.choice((20, 60, 150, 300, 450)))
-            faults.happen()
-        self._calm_down()
+            faults.inject()
+        self._end_faults()
         self._finish(clients)
         if not self._is_void():
             self._audit(clients)
 
     # -- the end ---------------------------------------------------------------------------------------------
 
-    def _calm_down(self) -> None:
-        """Everything is whole again: a cluster must find back to order by itself."""
-        self.tell("all faults end")
+    def _end_faults(self) -> None:
+        """End all faults: the cluster must recover by itself."""
+        self.note("all faults end")
         network = self.cluster.network
         network.faults = NetworkFaults()
         network.heal()
@@ -207,28 +210,28 @@ class NodesChaos:
             host.resume()
             host.start()
         self._require(
-            self.cluster.run_until(self._is_in_order, CALM_MS),
-            f"all replicas are where they should be, and in sync, within {CALM_MS} ms: {self._state()}",
+            self.cluster.run_until(self._is_restored, RECOVERY_TIMEOUT_MS),
+            f"all replicas are assigned and in sync within {RECOVERY_TIMEOUT_MS} ms: {self._state()}",
         )
 
-    def _is_in_order(self) -> bool:
-        """Orders that nobody could carry out in time are given up."""
-        return self.orders.done and self.cluster.is_whole()
+    def _is_restored(self) -> bool:
+        """Operator requests have completed or timed out, and the cluster is healthy."""
+        return self.operator.done and self.cluster.is_whole()
 
     def _finish(self, clients: list[SimClient]) -> None:
         for client in clients:
             client.stopping = True
-        self.cluster.run_until(lambda: all(client.done for client in clients), AUDIT_MS)
+        self.cluster.run_until(lambda: all(client.done for client in clients), AUDIT_TIMEOUT_MS)
         for client in clients:
             assert client.process is not None
             for error in client.process.unhandled():
                 raise InvariantBrokenError(NO_SURPRISE, f"{client.name}: {error!r}") from error
-            self._require(client.done, f"{client.name} comes to an end")
+            self._require(client.done, f"{client.name} ends")
 
     def _audit(self, clients: list[SimClient]) -> None:
         self._require(
-            self.cluster.run_until(self._is_settled, CALM_MS),
-            f"every transaction that was left open is aborted: {self._state()}",
+            self.cluster.run_until(self._is_quiescent, RECOVERY_TIMEOUT_MS),
+            f"every open transaction is aborted: {self._state()}",
         )
         groups = [group_of(each) for each in IDS]
         auditor = Auditor(self.cluster, self.history, LISTS, groups, PLAIN[0], [*PLAIN, KEYED])
@@ -241,7 +244,7 @@ class NodesChaos:
         self._check_ledger(auditor)
         self._check_keyed(auditor)
         self._check_log_start(auditor)
-        for error in self.orders.unhandled():
+        for error in self.operator.unhandled():
             raise InvariantBrokenError(NO_SURPRISE, f"an operator: {error!r}") from error
         for host in self.cluster.hosts.values():
             for error in host.process.unhandled() if host.process is not None else ():
@@ -249,7 +252,7 @@ class NodesChaos:
         for client in clients:
             problems = client.problems if isinstance(client, Committer) else []
             if isinstance(client, Reader):
-                problems = client.sent_back
+                problems = client.rejected_positions
             if problems:
                 raise InvariantBrokenError(ACKED_KEPT, "; ".join(problems))
             if isinstance(client, GroupMember) and client.problems:
@@ -258,51 +261,50 @@ class NodesChaos:
                 raise InvariantBrokenError(ENDS_RISE, "; ".join(client.problems))
 
     def _check_ledger(self, auditor: Auditor) -> None:
-        """acked = read, no duplicate, no reorder."""
-        for place in PLAIN:
-            found, start = auditor.found[place], auditor.starts[place]
-            offsets = self.invariants.offsets[place]
+        """Every acknowledged record is read, once and in order."""
+        for tp in PLAIN:
+            found, start = auditor.found[tp], auditor.starts[tp]
+            offsets = self.invariants.offsets[tp]
             missing = [
                 each
-                for each in self.ledger.acked[place]
+                for each in self.ledger.acked[tp]
                 if each not in set(found) and not offsets.get(each, start) < start
             ]
             if missing:
-                raise InvariantBrokenError(ACKED_KEPT, f"acked and not in {place}: {missing}")
+                raise InvariantBrokenError(ACKED_KEPT, f"acked and not in {tp}: {missing}")
             last: dict[str, int] = {}
             for element in found:
                 writer, _, number = element.rpartition(".")
                 if int(number) <= last.get(writer, -1):
-                    raise InvariantBrokenError("no duplicate, no reorder", f"{element} in {place}: {found}")
+                    raise InvariantBrokenError("no duplicate, no reorder", f"{element} in {tp}: {found}")
                 last[writer] = int(number)
 
     def _check_keyed(self, auditor: Auditor) -> None:
-        """Whoever reads everything finds the last record of every key."""
+        """A full read finds the last record of every key."""
         keyed = self.invariants.committed_log(KEYED).keyed
         assert keyed is not None
         found = set(auditor.found[KEYED])
         lost = [value for value in keyed.last_values if value is None or value.decode() not in found]
         if lost:
-            raise InvariantBrokenError(LAST_OF_KEY_KEPT, f"not to be read in {KEYED}: {lost}")
+            raise InvariantBrokenError(LAST_OF_KEY_KEPT, f"missing in {KEYED}: {lost}")
 
     def _check_log_start(self, auditor: Auditor) -> None:
-        """What was reported as deleted is not there."""
-        start, orders = auditor.starts[PLAIN[0]], self.orders
-        # A replica that is killed may forget how far its log was deleted: what it had heard of its leader it
-        # writes down from time to time only.
+        """Records reported as deleted are gone."""
+        start, operator = auditor.starts[PLAIN[0]], self.operator
+        # A killed replica may forget its log start: it writes the leader's log start only periodically.
         leader = self.cluster.leader(PLAIN[0])
-        assert leader is not None, "the cluster is whole"
+        assert leader is not None, "the cluster is healthy"
         kept = max(
-            (each.low_watermark for each in orders.deletions if each.lives[leader.id] == leader.lives),
+            (each.low_watermark for each in operator.deletions if each.lives[leader.id] == leader.lives),
             default=0,
         )
         if start < kept:
             raise InvariantBrokenError(
-                LOG_START_RISES, f"{PLAIN[0]} begins at {start}, everything before {kept} was deleted"
+                LOG_START_RISES, f"{PLAIN[0]} starts at {start}, but everything before {kept} was deleted"
             )
 
-    def _is_settled(self) -> bool:
-        """No transaction is open, and everybody knows that everybody has everything."""
+    def _is_quiescent(self) -> bool:
+        """No transaction is open, and all replicas are caught up and know it."""
         return self.cluster.is_whole() and all(
             partition.log.last_stable_offset == partition.log.high_watermark == partition.log.end_offset
             for host in self.cluster.hosts.values()

@@ -1,4 +1,4 @@
-"""Three whole nodes, each broker and controller, on hosts of their own; and the hosts of clients."""
+"""Three whole nodes, each broker and controller, on their own hosts, and the hosts of clients."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from ruslo.testing.single_node import LOOPBACK
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093
 CONTROLLER_LISTENER = "CONTROLLER"
-START_MS = 20_000
-LOOK_MS = 20
-"""How often somebody who waits looks."""
+START_TIMEOUT_MS = 20_000
+POLL_INTERVAL_MS = 20
+"""Interval at which ``run_until`` checks its condition."""
 
 PROPERTIES: Mapping[str, str] = {
-    # Shorter than in real life, so that a few seconds have room for several failovers.
+    # Shorter than usual, so that several failovers fit into a few seconds.
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": "1600",
     "controller.quorum.fetch.timeout.ms": "900",
@@ -45,36 +45,40 @@ PROPERTIES: Mapping[str, str] = {
     "replica.high.watermark.checkpoint.interval.ms": "700",
     "log.flush.offset.checkpoint.interval.ms": "1900",
     "metadata.max.idle.interval.ms": "1000",
-    # Whoever misses a second of changes finds the log cut, and begins with a snapshot, in several pieces.
+    # A node that misses a second of changes starts from a snapshot, fetched in several chunks.
     "metadata.log.max.record.bytes.between.snapshots": "800",
     "metadata.max.retention.bytes": "0",
     "controller.quorum.fetch.snapshot.max.bytes": "900",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
-    # Segments are short, so that there are many, unsynced ones too; and they go, or are compacted, soon.
+    # Short segments, so that there are many, also unsynced ones; they are deleted or compacted soon.
     "metadata.log.segment.ms": "150",
     "log.roll.ms": "150",
     "log.segment.delete.delay.ms": "300",
     "log.retention.check.interval.ms": "350",
     "log.cleaner.backoff.ms": "250",
     "log.cleaner.min.cleanable.ratio": "0",
-    # Threads of the system have no place here.
+    # Real threads would break determinism.
     "num.recovery.threads.per.data.dir": "1",
 }
 
 
 class SimCluster:
     def __init__(
-        self, clock: SimClock, *, nodes: int = 3, properties: Mapping[str, str] | None = None
+        self,
+        clock: SimClock,
+        *,
+        nodes: int = 3,
+        properties: Mapping[str, str] | None = None,
+        on_step: Callable[[SimHost], None] = lambda host: None,
     ) -> None:
+        """``on_step``: called after every step of a node."""
         self.clock = clock
         self.network = SimNetwork(clock)
-        self.watch: Callable[[SimHost], None] | None = None
-        """Called whenever a node has done something."""
         self.hosts: dict[int, SimHost] = {}
-        self.places: list[TopicPartition] = []
-        """The partitions there are, at first each with a replica on every node."""
+        self.partitions: list[TopicPartition] = []
+        """The partitions, each initially with a replica on every node."""
         self._clients: list[ProcessLoop] = []
         overrides = {**PROPERTIES, **(properties or {})}
         ids = [random_uuid(clock.random.randbytes) for _ in range(nodes)]
@@ -84,7 +88,7 @@ class SimCluster:
             format_cluster(configs, _first_voters(ids), cluster_id=cluster_id, clock=clock)
             for config, directory_id in zip(_configs(Path("/sim"), nodes, overrides), ids, strict=True):
                 address = address_of(config.node_id)
-                host = SimHost(config, directory_id, address, self.network, self._stepped)
+                host = SimHost(config, directory_id, address, self.network, on_step)
                 self.hosts[config.node_id] = host
                 _copy_files(Path(folder, Path(config.log_dirs[0]).name), host.disk)
 
@@ -93,37 +97,37 @@ class SimCluster:
         return ",".join(f"{host.address}:{BROKER_PORT}" for host in self.hosts.values())
 
     def start(self) -> None:
-        """Return when all nodes serve."""
+        """Return when all nodes are ready."""
         for host in self.hosts.values():
             host.start()
-        self.run_until(lambda: all(host.ready for host in self.hosts.values()), START_MS)
+        self.run_until(lambda: all(host.ready for host in self.hosts.values()), START_TIMEOUT_MS)
 
     def run_until(self, done: Callable[[], bool], within_ms: int) -> bool:
         end_ms = self.clock.monotonic_ms() + within_ms
         while not done():
             if self.clock.monotonic_ms() >= end_ms:
                 return False
-            self.clock.run_for(LOOK_MS)
+            self.clock.run_for(POLL_INTERVAL_MS)
         return True
 
     def is_whole(self) -> bool:
-        """All nodes agree on a controller, no replica is on its way to another node, and every partition has
-        all its replicas in sync."""
+        """All nodes agree on a controller, no reassignment is in progress, and every partition has all its
+        replicas in sync."""
         hosts = list(self.hosts.values())
         nodes = [host.node for host in hosts if host.ready and host.node is not None]
         if len(nodes) < len(hosts) or len({(node.raft.leader_id, node.raft.epoch) for node in nodes}) > 1:
             return False
-        if not all(self._is_in_sync(place, nodes) for place in self.places):
+        if not all(self._is_in_sync(tp, nodes) for tp in self.partitions):
             return False
         for host in hosts:
             host.data_lost = False
         return True
 
-    def _is_in_sync(self, place: TopicPartition, nodes: Sequence[Node]) -> bool:
-        known = partition_in(nodes[0].metadata.image, place)
-        if known is None or any(partition_in(node.metadata.image, place) != known for node in nodes):
+    def _is_in_sync(self, tp: TopicPartition, nodes: Sequence[Node]) -> bool:
+        known = partition_in(nodes[0].metadata.image, tp)
+        if known is None or any(partition_in(node.metadata.image, tp) != known for node in nodes):
             return False
-        copies = {node.config.node_id: copy for node in nodes if (copy := copy_of(node, place)) is not None}
+        copies = {node.config.node_id: copy for node in nodes if (copy := copy_of(node, tp)) is not None}
         led = copies.get(known.leader)
         if known.adding or known.removing or not set(known.isr) == set(known.replicas) == set(copies):
             return False
@@ -131,16 +135,16 @@ class SimCluster:
             return False
         return all(copy.log.end_offset >= led.log.high_watermark for copy in copies.values())
 
-    def leader(self, place: TopicPartition) -> SimHost | None:
-        """Who believes to be it."""
+    def leader(self, tp: TopicPartition) -> SimHost | None:
+        """The host that considers itself the leader."""
         for host in self.hosts.values():
-            copy = copy_of(host.node, place) if host.node is not None and host.ready else None
+            copy = copy_of(host.node, tp) if host.node is not None and host.ready else None
             if copy is not None and copy.is_leader:
                 return host
         return None
 
     def voter_ids(self) -> list[int]:
-        """As the node with the most recent epoch sees it."""
+        """The voters as known to the most recent node."""
         rafts = [host.node.raft for host in self.hosts.values() if host.node is not None and host.ready]
         newest = max(rafts, key=lambda raft: (raft.epoch, raft.end_offset), default=None)
         return [] if newest is None else sorted(newest.voters.ids)
@@ -148,31 +152,27 @@ class SimCluster:
     # -- clients ---------------------------------------------------------------------------------------------
 
     def spawn(self, name: str, program: Callable[[], Coroutine[Any, Any, None]]) -> ProcessLoop:
-        """A process on a host of its own, that has no disk."""
+        """Start a process on its own host without a disk."""
         loop = ProcessLoop(self.network, name, ProcessClock(self.clock), lambda: None)
         self._clients.append(loop)
         loop.call_soon(lambda: loop.create_task(program()))
         return loop
-
-    def _stepped(self, host: SimHost) -> None:
-        if self.watch is not None:
-            self.watch(host)
 
 
 def address_of(node_id: int) -> str:
     return f"node-{node_id}"
 
 
-def copy_of(node: Node, place: TopicPartition) -> Partition | None:
-    """The node's replica of a partition, if it has one and is that far with its start."""
+def copy_of(node: Node, tp: TopicPartition) -> Partition | None:
+    """The node's replica of a partition, if it has one and has started that far."""
     if not node.has_loaded:
         return None
-    return node.broker.partitions.by_name.get(place.topic, {}).get(place.partition)
+    return node.broker.partitions.by_name.get(tp.topic, {}).get(tp.partition)
 
 
-def partition_in(image: MetadataImage, place: TopicPartition) -> PartitionImage | None:
-    topic = image.topics.by_name.get(place.topic)
-    return topic.partitions[place.partition] if topic is not None else None
+def partition_in(image: MetadataImage, tp: TopicPartition) -> PartitionImage | None:
+    topic = image.topics.by_name.get(tp.topic)
+    return topic.partitions[tp.partition] if topic is not None else None
 
 
 def _configs(folder: Path, nodes: int, overrides: Mapping[str, str]) -> list[BrokerConfig]:
@@ -181,7 +181,7 @@ def _configs(folder: Path, nodes: int, overrides: Mapping[str, str]) -> list[Bro
     controllers = ",".join(f"{address_of(at)}:{CONTROLLER_PORT}" for at in range(1, nodes + 1))
     configs = []
     for at, properties in enumerate(listed, 1):
-        # They stand in the metadata log, so that they can change (KIP-853).
+        # The voters are in the metadata log, so that they can change (KIP-853).
         del properties["controller.quorum.voters"]
         properties["controller.quorum.bootstrap.servers"] = controllers
         properties["listeners"] = properties["listeners"].replace(LOOPBACK, address_of(at))

@@ -26,39 +26,39 @@ class Batch(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Between a copy of a log and what is committed."""
+    """A difference between a replica and the committed log."""
 
     broken: str | None
-    """The invariant that forbids it; None: the one that made somebody look."""
+    """The invariant that it breaks; None: the one that is being checked."""
     what: str
 
 
 @dataclass(slots=True)
 class Retention:
-    """What may be deleted of a partition, by all the settings it has ever had together."""
+    """The union of all retention settings that a partition has ever had."""
 
     bytes: int = -1
     ms: int = -1
-    asked_for: int = 0
-    """Up to where deletions were asked for."""
+    requested_offset: int = 0
+    """The largest offset of a DeleteRecords request."""
 
 
 @dataclass(slots=True)
 class CommittedLog:
     batches: list[Batch] = field(default_factory=list)
     committed_in: list[int] = field(default_factory=list)
-    """Beside each the epoch of the leader that committed it, or a later one."""
+    """For each batch the epoch of the leader that committed it, or a later one."""
     at: dict[int, Batch] = field(default_factory=dict)
     sequences: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By producer id: its epoch, and the sequence that comes next."""
+    """By producer id: its epoch and next sequence."""
     is_void: bool = False
-    """More was lost at once than the promise covers: nothing is promised any more."""
+    """More was lost at once than the guarantees cover: they no longer hold."""
     keyed: KeyedRecords | None = None
-    """If it is compacted."""
+    """Set if the partition is compacted."""
     retention: Retention | None = None
-    """If anything of it may be deleted."""
-    gone_below: int = 0
-    """Up to here some copy has deleted it, and may find a part of it again after a power loss."""
+    """Set if records of the partition may be deleted."""
+    deleted_below: int = 0
+    """Some replica has deleted records up to here; a power failure may restore some of them."""
     _timestamps: list[int] = field(default_factory=list)
 
     @property
@@ -66,12 +66,12 @@ class CommittedLog:
         return self.batches[-1].last_offset + 1 if self.batches else 0
 
     def end_before(self, epoch: int) -> int:
-        """Up to where a leader of this epoch must have everything."""
+        """A leader of this epoch must have everything up to this offset."""
         known = bisect_left(self.committed_in, epoch)
         return self.batches[known - 1].last_offset + 1 if known else 0
 
     def extend(self, batch: Batch, header: BatchHeader, content: memoryview, epoch: int) -> None:
-        """``epoch``: of the leader that committed it."""
+        """``epoch``: the epoch of the leader that committed it."""
         if self.keyed is not None:
             self.keyed.committed(header, content)
         self.batches.append(batch)
@@ -79,18 +79,18 @@ class CommittedLog:
         self.committed_in.append(max(epoch, self.committed_in[-1] if self.committed_in else 0))
         self._timestamps.append(header.max_timestamp)
 
-    def may_begin_at(self, start: int, log: Log, now_ms: int) -> bool:
-        """Whether a copy, which is ``log`` now, may have deleted everything before."""
+    def may_start_at(self, start: int, log: Log, now_ms: int) -> bool:
+        """Whether the replica ``log`` may have deleted everything before ``start``."""
         retention = self.retention
-        if start <= self.gone_below:
+        if start <= self.deleted_below:
             return True
         if retention is None or start > self.end:
             return False
-        if start <= retention.asked_for:
+        if start <= retention.requested_offset:
             return True
         if 0 <= retention.bytes <= log.size_bytes:
             return True
-        first = bisect_left(self.batches, (self.gone_below,))
+        first = bisect_left(self.batches, (self.deleted_below,))
         return retention.ms >= 0 and all(
             timestamp < now_ms - retention.ms
             for batch, timestamp in zip(self.batches[first:], self._timestamps[first:], strict=True)
@@ -98,8 +98,8 @@ class CommittedLog:
         )
 
     def difference(self, log: Log, start: int, end: int) -> Difference | None:
-        """Of a copy, in these offsets, of which all are committed."""
-        start = max(start, log.start_offset, self.gone_below)
+        """Compare a replica in a range of committed offsets."""
+        start = max(start, log.start_offset, self.deleted_below)
         if self.keyed is not None:
             return self._difference_of_keyed(self.keyed, log, start, end)
         at = bisect_left(self.batches, (start,))
@@ -127,11 +127,11 @@ class CommittedLog:
             if wrong is not None:
                 return Difference(None, wrong)
         lost = keyed.lost(start, end, found)
-        return None if lost is None else Difference(LAST_OF_KEY_KEPT, f"no more {lost}")
+        return None if lost is None else Difference(LAST_OF_KEY_KEPT, f"without {lost}")
 
     def first_hole(self, log: Log, start: int) -> str | None:
-        """Offsets between two batches of a copy, or before its end, where there is nothing."""
-        expected = max(start, log.start_offset, self.gone_below, self.end if self.keyed is not None else 0)
+        """The first offsets before the end of a replica that it lacks."""
+        expected = max(start, log.start_offset, self.deleted_below, self.end if self.keyed is not None else 0)
         try:
             for batch, _, _ in batches_of(log, expected, log.end_offset):
                 if batch.base_offset > expected:

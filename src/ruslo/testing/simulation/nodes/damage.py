@@ -1,4 +1,4 @@
-"""What happens to the files of a node that is down: a disk, or a person, takes some of them away."""
+"""Loss of files of a node that is down, through a disk or an operator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def has_replica(disk: MemoryDisk, tp: TopicPartition) -> bool:
 
 
 def damage_replica(disk: MemoryDisk, tp: TopicPartition, random: Random) -> str:
-    """Damage the files of one replica, so that the node can notice it; returns what was done."""
+    """Damage the files of one replica in a way that the node can detect; returns what was done."""
     path = f"{disk.directory}/{tp}"
     bases = segment_bases(disk.list_names(path))
     choices = ["remove the directory", "empty partition.metadata", "remove partition.metadata"]
@@ -34,7 +34,7 @@ def damage_replica(disk: MemoryDisk, tp: TopicPartition, random: Random) -> str:
         disk.unlink(segment)
         if chosen == "empty the last segment":
             disk.write_file(segment, b"")
-    # The files of before are not to come back with the next power failure.
+    # The former files must not return with the next power failure.
     disk.sync_everything()
     return f"{chosen} of {tp}"
 

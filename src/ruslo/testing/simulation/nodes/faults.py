@@ -1,7 +1,7 @@
-"""What happens to clusters: to processes, hosts, disks and lines, one fault at a time, chosen by chance.
+"""Faults of processes, hosts, disks and connections, one at a time, chosen at random.
 
-Most of it is covered by what a cluster promises of records. What is not, a black-out above all, says so to
-the invariants first.
+Most are covered by the guarantees of a cluster. The others, above all a power failure of all nodes, void the
+guarantees in the invariants first.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ruslo.testing.simulation.nodes.damage import damage_replica, has_replica
 from ruslo.testing.simulation.nodes.host import SimHost
 from ruslo.testing.simulation.nodes.invariants import METADATA, NodeInvariants
 from ruslo.testing.simulation.nodes.network import NetworkFaults
-from ruslo.testing.simulation.nodes.orders import DESPERATE_ORDERS, ORDERS, Orders
+from ruslo.testing.simulation.nodes.operator_actions import OPERATIONS, UNCLEAN_OPERATIONS, Operator
 
 AFTERMATH_MS = 1_000
-"""What a fault with a plan waits for its consequences."""
+"""How long a planned fault waits for its consequences."""
 STOP_MS = 5_000
 
 ACTIONS: Mapping[str, int] = {
@@ -40,13 +40,13 @@ ACTIONS: Mapping[str, int] = {
     "slow_line": 2,
     "bad_network": 1,
     "slow_disk": 1,
-    "grow_late": 1,
+    "expand_isr_late": 1,
     "hunt_controller": 1,
     "hunt_compaction": 1,
-    **ORDERS,
+    **OPERATIONS,
 }
-DISASTERS: Mapping[str, int] = {**ACTIONS, **DESPERATE_ORDERS, "black_out": 2, "lose_votes": 2}
-"""After which nothing is promised of records, but everything of the metadata, and that it all comes back."""
+DISASTERS: Mapping[str, int] = {**ACTIONS, **UNCLEAN_OPERATIONS, "black_out": 2, "lose_votes": 2}
+"""Faults that void the guarantees for records, but not those for the metadata and for recovery."""
 DISASTER_PART = 0.1
 
 
@@ -57,22 +57,22 @@ class NodeFaults:
         invariants: NodeInvariants,
         random: Random,
         weights: Mapping[str, int],
-        orders: Orders,
-        tell: Callable[[str], None],
+        operator: Operator,
+        note: Callable[[str], None],
     ) -> None:
-        """``weights``: which faults and orders, by name, and how often each."""
+        """``weights``: faults and operator requests by name, with their weights."""
         self._cluster = cluster
         self._clock = cluster.clock
         self._invariants = invariants
         self._random = random
-        self._tell = tell
+        self._note = note
         self._actions: list[Callable[[], None]] = [
-            getattr(orders, name, None) or getattr(self, f"_{name}")
+            getattr(operator, name, None) or getattr(self, f"_{name}")
             for name, weight in weights.items()
             for _ in range(weight)
         ]
 
-    def happen(self) -> None:
+    def inject(self) -> None:
         """One of them."""
         self._random.choice(self._actions)()
 
@@ -88,73 +88,74 @@ class NodeFaults:
     def _kill(self) -> None:
         host = self._some_host()
         if host is not None and self._may_be_killed(host):
-            self._tell(f"kill -9 of node {host.id}")
+            self._note(f"kill -9 of node {host.id}")
             host.kill()
             self._start_later(host)
 
     def _kill_leader(self) -> None:
-        place = self._random.choice((*self._cluster.places, METADATA))
-        host = self._controller() if place == METADATA else self._cluster.leader(place)
+        tp = self._random.choice((*self._cluster.partitions, METADATA))
+        host = self._controller() if tp == METADATA else self._cluster.leader(tp)
         if host is not None and self._may_be_killed(host):
-            self._tell(f"kill -9 of node {host.id}, which leads {place}")
+            self._note(f"kill -9 of node {host.id}, which leads {tp}")
             host.kill()
             self._start_later(host)
 
     def _kill_all(self) -> None:
         if all(self._may_be_killed(host) for host in self._cluster.hosts.values()):
-            self._tell("kill -9 of all nodes")
+            self._note("kill -9 of all nodes")
             for host in self._cluster.hosts.values():
                 host.kill()
                 self._start_later(host)
 
     def _lose_power(self) -> None:
-        """A host that had everything that is acked may lose it, if the others have it and keep it."""
+        """A host may lose acknowledged records only if the others have them."""
         host = self._some_host()
         if host is None or not (host.data_lost or self._cluster.is_whole()):
             return
-        self._tell(f"node {host.id} loses power")
+        self._note(f"node {host.id} loses power")
         host.lose_power()
         self._start_later(host)
 
     def _damage(self) -> None:
-        """One node is killed or stopped, or all are killed, and one loses files before it starts again. The
-        others have everything that is acked, and keep it."""
+        """One node is killed or stopped, or all are killed, and one loses files before it restarts. The
+        others have everything that is acknowledged."""
         if not self._cluster.is_whole():
             return
         hosts = list(self._cluster.hosts.values())
         damaged = self._random.choice(hosts)
         ended = self._random.choice((hosts, [damaged], []))
         if ended:
-            self._tell(f"kill -9 of nodes {[host.id for host in ended]}")
+            self._note(f"kill -9 of nodes {[host.id for host in ended]}")
             for host in ended:
                 host.kill()
         else:
-            self._tell(f"node {damaged.id} is asked to stop")
+            self._note(f"node {damaged.id} is stopped")
             damaged.stop()
             if not self._cluster.run_until(lambda: not damaged.is_up, STOP_MS):
                 return
-        held = [tp for tp in self._cluster.places if has_replica(damaged.disk, tp)]
+        held = [tp for tp in self._cluster.partitions if has_replica(damaged.disk, tp)]
         for tp in self._random.sample(held, min(len(held), self._random.randint(1, 3))):
-            self._tell(f"on node {damaged.id}: {damage_replica(damaged.disk, tp, self._random)}")
+            self._note(f"on node {damaged.id}: {damage_replica(damaged.disk, tp, self._random)}")
         damaged.data_lost = damaged.page_cache_lost = True
         for host in ended:
             self._start_later(host)
 
     def _black_out(self) -> None:
-        """All lose power at once, and with it what the page cache held: only what is synced is promised."""
-        self._tell("all nodes lose power")
-        self._invariants.give_up()
+        """All hosts lose power at once: only synced data is guaranteed."""
+        self._note("all nodes lose power")
+        self._invariants.void_guarantees()
         for host in self._cluster.hosts.values():
             host.lose_power()
             self._start_later(host)
 
     def _lose_votes(self) -> None:
-        """A voter loses power right after it voted, and is asked again while the winner is cut off."""
+        """A voter loses power right after it voted, and gets a vote request again while the winner is
+        isolated."""
         leader = self._controller()
         if leader is None or not all(host.is_up for host in self._cluster.hosts.values()):
             return
-        self._tell(f"kill -9 of node {leader.id}, the controller, and power losses of who votes next")
-        self._invariants.give_up()
+        self._note(f"kill -9 of node {leader.id}, the controller, and power failures of the next voters")
+        self._invariants.void_guarantees()
         leader.kill()
         others = [host for host in self._cluster.hosts.values() if host is not leader]
         before = {host.id: _vote(host) for host in others}
@@ -163,7 +164,9 @@ class NodeFaults:
             for voter in others:
                 voted = _vote(voter)
                 if voted != before[voter.id] and voted is not None and voted[1] not in (voter.id, -1):
-                    self._tell(f"node {voter.id} voted for {voted[1]} and loses power, {voted[1]} is cut off")
+                    self._note(
+                        f"node {voter.id} voted for {voted[1]} and loses power, {voted[1]} is isolated"
+                    )
                     voter.lose_power()
                     self._cluster.network.cut_off(self._cluster.hosts[voted[1]].address)
                     voter.start()
@@ -172,8 +175,8 @@ class NodeFaults:
                     return
 
     def _hunt_controller(self) -> None:
-        """It dies when others have what it wrote, and it does not know yet: the next one must not take their
-        word for it, but write something of its own first."""
+        """The controller dies when followers have its record but it does not know yet: the next one must
+        commit it only together with a record of its own epoch."""
         leader = self._controller()
         if leader is None or leader.process is None or not self._may_be_killed(leader):
             return
@@ -190,43 +193,44 @@ class NodeFaults:
                 for host in self._cluster.hosts.values()
                 if host is not leader
             ):
-                self._tell(f"kill -9 of node {leader.id}, whose last words are known, but not committed")
+                self._note(f"kill -9 of node {leader.id}, whose last record is replicated but not committed")
                 leader.kill()
                 self._start_later(leader)
                 return
 
     def _hunt_compaction(self) -> None:
-        """A node dies amid a round: some of the new segments are in place, but nobody has noted the round."""
+        """A node dies in the middle of a compaction: some new segments are in place, but it is not
+        recorded."""
         for _ in range(AFTERMATH_MS // 2):
             self._clock.run_for(1)
             for host in self._cluster.hosts.values():
-                place = _swapped_at(host)
-                if place is not None and self._may_be_killed(host) and self._random.random() < 0.5:
-                    self._tell(f"kill -9 of node {host.id}, which is compacting {place}")
+                tp = _partition_being_swapped(host)
+                if tp is not None and self._may_be_killed(host) and self._random.random() < 0.5:
+                    self._note(f"kill -9 of node {host.id}, which is compacting {tp}")
                     host.kill()
                     self._start_later(host)
                     return
 
-    def _grow_late(self) -> None:
-        """A replica that is about to join the in-sync set loses power while that is being decided."""
+    def _expand_isr_late(self) -> None:
+        """A replica that is about to join the ISR loses power while the controller decides."""
         if not self._cluster.is_whole():
             return
         controller = self._controller()
-        place = self._random.choice(self._cluster.places)
-        leader = self._cluster.leader(place)
+        tp = self._random.choice(self._cluster.partitions)
+        leader = self._cluster.leader(tp)
         if controller is None or leader is None or controller is leader:
             return
         joins = next(
             (
                 host
                 for host in self._cluster.hosts.values()
-                if host not in (controller, leader) and host.node is not None and copy_of(host.node, place)
+                if host not in (controller, leader) and host.node is not None and copy_of(host.node, tp)
             ),
             None,
         )
         if joins is None:
             return
-        self._tell(f"node {joins.id} is to join the in-sync set of {place} late")
+        self._note(f"node {joins.id} joins the ISR of {tp} late")
         joins.kill()
         self._clock.run_for(100)
         joins.start()
@@ -238,11 +242,11 @@ class NodeFaults:
                 return
             if line not in slow_lines and node.metadata.eligible_epoch(joins.id) == _epoch_of(joins):
                 slow_lines[line] = AFTERMATH_MS
-            copy = copy_of(node, place)
+            copy = copy_of(node, tp)
             led = copy.leader if copy is not None else None
             pending = led.replication.isr.pending if led is not None and led.replication is not None else None
             if pending is not None and any(member.broker_id == joins.id for member in pending.members):
-                self._tell(f"node {joins.id} loses power, and cannot hear node {leader.id}")
+                self._note(f"node {joins.id} loses power and is cut off from node {leader.id}")
                 joins.lose_power()
                 self._cluster.network.cut(leader.address, joins.address)
                 joins.start()
@@ -261,7 +265,7 @@ class NodeFaults:
 
     def _start(self, host: SimHost) -> None:
         if not host.is_up:
-            self._tell(f"node {host.id} starts")
+            self._note(f"node {host.id} starts")
             host.start()
 
     def _restart(self) -> None:
@@ -272,46 +276,46 @@ class NodeFaults:
     def _stop(self) -> None:
         host = self._some_host()
         if host is not None and host.ready:
-            self._tell(f"node {host.id} is asked to stop")
+            self._note(f"node {host.id} is stopped")
             host.stop()
 
     def _pause(self) -> None:
         host = self._some_host()
         if host is not None:
             duration_ms = self._random.choice((100, 700, 2_000))
-            self._tell(f"node {host.id} is paused for {duration_ms} ms")
+            self._note(f"node {host.id} is paused for {duration_ms} ms")
             host.pause()
             self._clock.call_later(duration_ms, host.resume)
 
     def _cut_off(self) -> None:
         host = self._random.choice(list(self._cluster.hosts.values()))
-        self._tell(f"node {host.id} is cut off")
+        self._note(f"node {host.id} is isolated")
         self._cluster.network.cut_off(host.address)
 
     def _cut_one_way(self) -> None:
         source, target = self._random.sample(list(self._cluster.hosts.values()), 2)
-        self._tell(f"nothing gets from node {source.id} to node {target.id}")
+        self._note(f"no packets from node {source.id} to node {target.id}")
         self._cluster.network.cut(source.address, target.address)
 
     def _heal(self) -> None:
-        self._tell("the network is whole")
+        self._note("the network is healed")
         self._cluster.network.faults = NetworkFaults()
         self._cluster.network.heal()
 
     def _slow_line(self) -> None:
         source, target = self._random.sample(list(self._cluster.hosts.values()), 2)
         delay_ms = self._random.choice((50, 300, 900))
-        self._tell(f"from node {source.id} to node {target.id} it takes {delay_ms} ms more")
+        self._note(f"packets from node {source.id} to node {target.id} take {delay_ms} ms more")
         self._cluster.network.slow_lines[source.address, target.address] = delay_ms
 
     def _bad_network(self) -> None:
-        self._tell("the network is bad")
+        self._note("the network is bad")
         self._cluster.network.faults = NetworkFaults(slow=0.05, slow_ms=900, reset=0.01)
 
     def _slow_disk(self) -> None:
         host = self._random.choice(list(self._cluster.hosts.values()))
         host.slow_disk_ms = self._random.choice((0, 30, 400))
-        self._tell(f"the disk of node {host.id} takes {host.slow_disk_ms} ms")
+        self._note(f"the disk of node {host.id} takes {host.slow_disk_ms} ms")
 
 
 def _write_something(raft: RaftDriver) -> None:
@@ -323,21 +327,21 @@ def _end_of_metadata(host: SimHost) -> int:
     return host.node.raft.end_offset if host.node is not None and host.ready else 0
 
 
-def _swapped_at(host: SimHost) -> TopicPartition | None:
-    """A partition of which a compacted segment is being put in place."""
+def _partition_being_swapped(host: SimHost) -> TopicPartition | None:
+    """A partition whose compacted segments are being swapped in."""
     if host.node is None or not host.ready:
         return None
     return next((log.partition for log in host.node.logs.logs.values() if log.swap is not None), None)
 
 
 def _epoch_of(host: SimHost) -> int:
-    """Of the broker's registration in this life."""
+    """The broker epoch of the running process."""
     broker = host.node._broker if host.node is not None else None
     return -1 if broker is None else broker.lifecycle.epoch
 
 
 def _vote(host: SimHost) -> tuple[int, int] | None:
-    """Epoch and whom the node voted for in it."""
+    """The epoch and vote of the node."""
     raft = getattr(host.node, "raft", None)
     machine = raft._machine if raft is not None else None
     return None if machine is None else (machine.quorum.epoch, machine.quorum.voted_id)

@@ -1,4 +1,4 @@
-"""A machine with a disk and a network address, and the node that runs on it, again and again."""
+"""A host with a disk and a network address, and the node that runs on it, repeatedly."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ruslo.testing.simulation.nodes.network import SimNetwork
 from ruslo.testing.simulation.nodes.process_loop import ProcessClock, ProcessLoop
 from ruslo.testing.simulation.slice_clock import SliceClock
 
-RESTART_PAUSE_MS = 300
-"""As a service manager does it, with a process that ended by itself."""
+RESTART_DELAY_MS = 300
+"""The delay after which a service manager restarts a process that ended by itself."""
 
 
 class SimHost:
@@ -36,27 +36,27 @@ class SimHost:
         self.disk = MemoryDisk(network.clock, config.log_dirs[0])
         self.local_clock = ProcessClock(network.clock)
         self.slow_disk_ms = 0
-        """Work with the disk takes up to this much longer."""
+        """Disk operations take up to this much longer."""
         self.lives = 0
-        """How often the node was started: what it knew in another life is another node's knowledge."""
+        """How often the node was started; state of an earlier life is another node's state."""
         self.process: ProcessLoop | None = None
         self.node: Node | None = None
         self.ready = False
         """Whether the start is complete."""
         self.data_lost = False
-        """It has lost what was not synced, and is not known to have got it back."""
+        """It has lost unsynced data and may not have recovered it yet."""
         self.page_cache_lost = False
-        """It has lost what was not synced, and has not been up since."""
+        """It has lost unsynced data and has not been up since."""
         self.ends: list[str] = []
-        """Why processes ended by themselves."""
+        """The reasons why processes ended by themselves."""
         self._on_step = on_step
-        self._graveyard: list[ProcessLoop] = []
+        self._dead_processes: list[ProcessLoop] = []
 
     @property
     def is_up(self) -> bool:
         return self.process is not None
 
-    # -- what may be done to it ------------------------------------------------------------------------------
+    # -- faults ----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         if self.process is not None:
@@ -70,13 +70,13 @@ class SimHost:
         loop.call_soon(lambda: loop.create_task(self._live(loop)))
 
     def kill(self) -> None:
-        """kill -9: what was written stays in the page cache."""
+        """kill -9: written data stays in the page cache."""
         process = self._end()
         if process is not None:
             self.network.process_died(process)
 
     def lose_power(self) -> None:
-        """Everything that was not synced is lost, or a part of it, and nobody is told."""
+        """Unsynced data is lost, at least in part, and connections are not closed."""
         process = self._end()
         if process is not None:
             self.network.host_died(process)
@@ -96,10 +96,10 @@ class SimHost:
         if self.node is not None:
             self.node.request_stop()
 
-    # -- its life --------------------------------------------------------------------------------------------
+    # -- lifecycle -------------------------------------------------------------------------------------------
 
     async def _live(self, loop: ProcessLoop) -> None:
-        why = "it was asked to stop"
+        reason = "the node was stopped"
         try:
             node = self.node = Node(
                 self.config,
@@ -113,20 +113,20 @@ class SimHost:
             self.ready = True
             self.page_cache_lost = False
             await node.wait_for_stop()
-            why = node.failure or why
+            reason = node.failure or reason
             await node.stop()
         except RusloError as error:
-            why = str(error)
+            reason = str(error)
         if self.process is loop:
-            self.ends.append(why)
+            self.ends.append(reason)
             self.kill()
-            self.network.clock.call_later(RESTART_PAUSE_MS, self.start)
+            self.network.clock.call_later(RESTART_DELAY_MS, self.start)
 
     def _end(self) -> ProcessLoop | None:
         process, self.process = self.process, None
         if process is not None:
             process.kill()
-            self._graveyard.append(process)
+            self._dead_processes.append(process)
             self.disk.release_locks()
         self.node = None
         self.ready = False

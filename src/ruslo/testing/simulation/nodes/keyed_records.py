@@ -1,4 +1,4 @@
-"""Which records of a compacted partition must be there: the last of each key, those of open transactions."""
+"""The records that a compacted partition must keep: the last of each key, and those of open transactions."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class KeyedRecords:
         self._records: dict[int, Pair] = {}
         """Key and value by offset."""
         self._last: dict[bytes | None, int] = {}
-        """By key, of records that are valid: those of transactions once these are committed."""
+        """The last offset by key, of valid records: transactional ones once they are committed."""
         self._open: dict[int, list[int]] = {}
-        """By producer, the records of its transaction that is under way."""
+        """By producer id: the offsets of its open transaction."""
         self._undecided: set[int] = set()
         self._aborted: set[int] = set()
 
     @property
     def last_values(self) -> list[bytes | None]:
-        """What a reader who reads everything must find."""
+        """The values that a full read must find."""
         return [self._records[offset][1] for offset in self._last.values()]
 
     def committed(self, header: BatchHeader, batch: ReadBuffer) -> None:
@@ -55,11 +55,12 @@ class KeyedRecords:
             self._last[key] = max(offset, self._last.get(key, offset))
 
     def between(self, start: int, end: int) -> list[int]:
-        """The offsets of records."""
+        """The offsets of records in the range."""
         return self._offsets[bisect_left(self._offsets, start) : bisect_left(self._offsets, end)]
 
     def wrong_in(self, batch: ReadBuffer, found: set[int]) -> str | None:
-        """What of a batch, which compaction may have made smaller, is not as it was; adds to ``found``."""
+        """A record of a possibly compacted batch that differs from the committed one; adds offsets to
+        ``found``."""
         for record in read_records(batch):
             if self._records.get(record.offset) != (record.key, record.value):
                 return f"{record}, committed is {self._records.get(record.offset)}"
@@ -67,13 +68,13 @@ class KeyedRecords:
         return None
 
     def lost(self, start: int, end: int, found: set[int]) -> str | None:
-        """A record that must be there, and is not."""
+        """A record that is missing although it must exist."""
         for offset in self.between(start, end):
-            if offset not in found and not self._may_be_gone(offset):
+            if offset not in found and not self._may_be_compacted(offset):
                 return f"the record at {offset}, {self._records[offset]}"
         return None
 
-    def _may_be_gone(self, offset: int) -> bool:
+    def _may_be_compacted(self, offset: int) -> bool:
         if offset in self._undecided:
             return False
         return offset in self._aborted or self._last.get(self._records[offset][0], -1) > offset

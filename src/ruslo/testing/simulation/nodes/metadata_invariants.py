@@ -1,7 +1,7 @@
-"""What must be true of the metadata: beside every node stands a reference that has read the whole log.
+"""The invariants of the metadata: every node is compared with a reference that has replayed the whole log.
 
-The log of a node is cut at its snapshots, and a node that was away for long begins with the snapshot of
-another; the reference has replayed every record since the first.
+A node's log starts at a snapshot, and a node that was away for long starts with the snapshot of another; the
+reference has replayed every record since the first.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from ruslo.records.batch import BatchHeader
 from ruslo.testing.simulation.nodes.cluster import partition_in
 from ruslo.testing.simulation.raft.invariants import InvariantBrokenError
 
-SAME_STATE = "a snapshot and what follows it give what the whole log gives"
-SNAPSHOT_NAMED = "a snapshot is named by the end of a committed batch, and by its epoch"
-MOVE_ENDS_WELL = "a move ends with all its replicas in sync, or where it began"
-ONLY_WHAT_IS_COMMITTED = "a controller that leads no more has forgotten what was not committed"
-IN_SYNC_ARE_REPLICAS = "who leads is in sync, who is in sync is a replica"
+SAME_STATE = "a snapshot and the log after it give the same state as the whole log"
+SNAPSHOT_NAMED = "a snapshot id is the end offset and epoch of a committed batch"
+MOVE_ENDS_WELL = "a reassignment ends with all its replicas in sync, or is undone"
+ONLY_WHAT_IS_COMMITTED = "an inactive controller has only committed state"
+IN_SYNC_ARE_REPLICAS = "leaders are in the ISR, and the ISR consists of replicas"
 
 
 class MetadataInvariants:
     def __init__(self) -> None:
         self.image = MetadataImage()
-        """What the whole log gives, as far as any node has shown it to be committed."""
+        """The state of the whole log, as far as it is known to be committed."""
         self._transactions = TransactionFilter()
         self._end = 0
         self._epochs: dict[int, int] = {0: 0}
-        """Where batches end, and of which epoch they are."""
-        self._began_with: dict[TopicPartition, frozenset[int]] = {}
-        """Of partitions that move: the replicas they had."""
+        """The epoch of the batch that ends at each offset."""
+        self._original_replicas: dict[TopicPartition, frozenset[int]] = {}
+        """The original replicas of partitions that are being reassigned."""
         self._compared: dict[int, MetadataImage] = {}
         self._leading: set[int] = set()
-        """Active controllers, as they were at their last step."""
+        """The controllers that were active at their last step."""
         self._snapshots: dict[int, SnapshotId] = {}
 
     def committed(self, header: BatchHeader, batch: ReadBuffer) -> None:
@@ -53,7 +53,7 @@ class MetadataInvariants:
         self._epochs[self._end] = header.leader_epoch
 
     def check(self, node_id: int, node: Node) -> None:
-        """After a step of the node."""
+        """Called after every step of the node."""
         machine = node.raft._machine
         snapshot = machine.log.snapshot if machine is not None else None
         if snapshot is not None and snapshot != self._snapshots.get(node_id):
@@ -61,7 +61,7 @@ class MetadataInvariants:
             self._check_name(node_id, snapshot)
         self._check_controller(node_id, node)
         image = node.metadata.image
-        # Another image came from a snapshot, or with a start; after that it is replayed as the log goes on.
+        # A new image came from a snapshot or a restart; after that the log is replayed into it.
         if self._compared.get(node_id) is not image and node.raft.applied.offset == self._end:
             self._compared[node_id] = image
             self.compare(node_id, image)
@@ -73,7 +73,7 @@ class MetadataInvariants:
         elif node_id in self._leading:
             self._leading.discard(node_id)
             if controller is not None and _state(controller._machine.image) != _state(node.metadata.image):
-                raise InvariantBrokenError(ONLY_WHAT_IS_COMMITTED, f"node {node_id} has not")
+                raise InvariantBrokenError(ONLY_WHAT_IS_COMMITTED, f"node {node_id} has uncommitted state")
 
     def compare(self, node_id: int, image: MetadataImage) -> None:
         for what, state in _state(image).items():
@@ -101,35 +101,36 @@ class MetadataInvariants:
             self.image.replay(record)
             return
         topic = self.image.topics.by_id[record.topic_id]
-        place = TopicPartition(topic.name, record.partition_id)
-        before = partition_in(self.image, place)
+        tp = TopicPartition(topic.name, record.partition_id)
+        before = partition_in(self.image, tp)
         self.image.replay(record)
-        after = partition_in(self.image, place)
+        after = partition_in(self.image, tp)
         assert before is not None, "the log has the partition before it changes it"
         assert after is not None, "a change does not remove a partition"
         if not set(after.isr) <= set(after.replicas) or after.leader not in (NO_LEADER, *after.isr):
-            raise InvariantBrokenError(IN_SYNC_ARE_REPLICAS, f"{place}: {after}")
-        self._check_move(place, before, after)
+            raise InvariantBrokenError(IN_SYNC_ARE_REPLICAS, f"{tp}: {after}")
+        self._check_move(tp, before, after)
 
-    def _check_move(self, place: TopicPartition, before: PartitionImage, after: PartitionImage) -> None:
+    def _check_move(self, tp: TopicPartition, before: PartitionImage, after: PartitionImage) -> None:
         if before.replicas == after.replicas and before.removing == after.removing:
             return
-        began_with = self._began_with.setdefault(place, frozenset(before.replicas))
+        original_replicas = self._original_replicas.setdefault(tp, frozenset(before.replicas))
         if after.adding or after.removing:
-            missing = began_with - set(after.replicas)
+            missing = original_replicas - set(after.replicas)
             if missing:
-                raise InvariantBrokenError(MOVE_ENDS_WELL, f"{place} has lost {missing} on its way: {after}")
+                raise InvariantBrokenError(MOVE_ENDS_WELL, f"{tp} has lost {missing} on its way: {after}")
             return
-        del self._began_with[place]
+        del self._original_replicas[tp]
         replicas = set(after.replicas)
-        if replicas != began_with and not replicas <= set(after.isr):
+        if replicas != original_replicas and not replicas <= set(after.isr):
             raise InvariantBrokenError(
-                MOVE_ENDS_WELL, f"the move of {place} from {sorted(began_with)} has ended: {before} → {after}"
+                MOVE_ENDS_WELL,
+                f"the move of {tp} from {sorted(original_replicas)} has ended: {before} → {after}",
             )
 
 
 def _state(image: MetadataImage) -> dict[str, object]:
-    """All there is, and not by way of the records that a snapshot is made of."""
+    """The whole state, not derived from the records of a snapshot."""
     security = image.security
     return {
         "features": image.features.finalized,

@@ -1,8 +1,9 @@
-"""Hosts and TCP as programs see it: streams that arrive whole and in order, late, or not at all.
+"""Hosts and TCP as processes see it: streams that arrive complete and in order, late, or not at all.
 
-What is on its way over a line that is cut is not lost but sent again once the line is whole, unless somebody
-has given up by then; so cuts, also of one direction alone, look like silence. A process that dies resets its
-connections, a host that dies says nothing until it is back. Nothing arrives twice: that is what TCP is for.
+- Bytes on a cut connection are not lost but retransmitted after the cut, unless an end has given up; so cuts,
+  also of a single direction, look like silence.
+- A process that dies resets its connections; a host that dies is silent until it is back.
+- Nothing arrives twice, as with real TCP.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 
 @dataclass(slots=True)
 class NetworkFaults:
-    """May be changed at any time; all zero: a good network."""
+    """The faults may be changed at any time; all zero is a good network."""
 
     usual_ms: int = 2
-    """What is sent arrives after up to this."""
+    """The usual maximum latency."""
     slow: float = 0.0
-    """Part of what is sent that takes up to ``slow_ms``: a packet was lost, or the line was full."""
+    """The fraction of packets that take up to ``slow_ms``, as after a packet loss or on a congested link."""
     slow_ms: int = 400
     reset: float = 0.0
-    """Part of what is sent that ends its connection, with itself delivered or not."""
+    """The fraction of packets that reset their connection, whether they are delivered or not."""
 
 
 class SimServer:
-    """What ``create_server`` gives."""
+    """The result of ``create_server``."""
 
     def __init__(
         self, network: SimNetwork, process: ProcessLoop, factory: ProtocolFactory, port: int
@@ -62,7 +63,7 @@ class SimServer:
         self._network.unbind(self)
 
     async def wait_closed(self) -> None:
-        """Nothing is left open once it is closed."""
+        """A closed server has no open connections."""
 
 
 class SimNetwork:
@@ -70,24 +71,24 @@ class SimNetwork:
         self.clock = clock
         self.faults = NetworkFaults()
         self.slow_lines: dict[tuple[str, str], int] = {}
-        """From and to, and up to how much longer everything takes there."""
+        """By source and target: the maximum additional latency."""
         self.down: set[str] = set()
-        """Hosts without power: whatever is sent to them goes nowhere."""
+        """Hosts without power; packets to them are lost."""
         self._cut: set[tuple[str, str]] = set()
         self._servers: dict[tuple[str, int], SimServer] = {}
         self.holding: dict[Pipe, None] = {}
-        """With something that waits for a line to be whole."""
+        """Pipes with packets that wait for the end of a cut."""
         self._open: dict[SimTransport, None] = {}
         self._ports = 40_000
 
-    # -- trouble ---------------------------------------------------------------------------------------------
+    # -- faults ----------------------------------------------------------------------------------------------
 
     def cut(self, source: str, target: str) -> None:
-        """One direction; what the other one carries still arrives."""
+        """Cut one direction; the other still works."""
         self._cut.add((source, target))
 
     def cut_off(self, host: str) -> None:
-        """Both directions, to everybody; ``host`` itself still reaches itself."""
+        """Cut both directions to all hosts; ``host`` still reaches itself."""
         self._cut.update({(host, "*"), ("*", host)})
 
     def heal(self) -> None:
@@ -109,31 +110,31 @@ class SimNetwork:
         random, faults = self.clock.random, self.faults
         if source == target:
             return 0
-        longest = faults.usual_ms
+        max_ms = faults.usual_ms
         if faults.slow and random.random() < faults.slow:
-            longest = faults.slow_ms
+            max_ms = faults.slow_ms
         if self.slow_lines:
-            longest += self.slow_lines.get((source, target), 0)
-        return random.randint(0, longest)
+            max_ms += self.slow_lines.get((source, target), 0)
+        return random.randint(0, max_ms)
 
     def process_died(self, process: ProcessLoop) -> None:
-        """The kernel closes what it had open."""
+        """The kernel closes its sockets."""
         for server in [each for each in self._servers.values() if each.process is process]:
             self.unbind(server)
         for transport in [each for each in self._open if each.process is process]:
-            transport.lost_by_kernel()
+            transport.close_by_kernel()
 
     def host_died(self, process: ProcessLoop) -> None:
-        """Nobody closes anything, and nobody answers."""
+        """Connections are not closed, and the host does not respond."""
         self.down.add(process.host)
         for server in [each for each in self._servers.values() if each.process is process]:
             self.unbind(server)
 
     def host_is_back(self, host: str) -> None:
-        """It knows nothing of old connections, and says so."""
+        """The host resets connections that it does not know."""
         self.down.discard(host)
         for transport in [each for each in self._open if each.host == host and not each.process.alive]:
-            transport.lost_by_kernel()
+            transport.close_by_kernel()
 
     # -- connections -----------------------------------------------------------------------------------------
 
@@ -153,25 +154,25 @@ class SimNetwork:
         here, clock = process.host, self.clock
         arrived: asyncio.Future[SimServer] = process.create_future()
 
-        def knock() -> None:
+        def send_syn() -> None:
             if not process.alive or arrived.done():
                 return
             if host in self.down or self.is_cut(here, host) or self.is_cut(host, here):
-                clock.call_later(SYN_RETRY_MS, knock)
+                clock.call_later(SYN_RETRY_MS, send_syn)
                 return
             server = self._servers.get((host, port))
             back_ms = self.delay_ms(host, here)
-            clock.call_later(back_ms, lambda: process.call_soon(answer, server))
+            clock.call_later(back_ms, lambda: process.call_soon(complete, server))
 
-        def answer(server: SimServer | None) -> None:
+        def complete(server: SimServer | None) -> None:
             if arrived.done():
                 return
             if server is None or not server.accepts or not server.process.alive:
-                arrived.set_exception(ConnectionRefusedError(111, f"nobody listens at {host}:{port}"))
+                arrived.set_exception(ConnectionRefusedError(111, f"connection refused by {host}:{port}"))
             else:
                 arrived.set_result(server)
 
-        clock.call_later(self.delay_ms(here, host), knock)
+        clock.call_later(self.delay_ms(here, host), send_syn)
         server = await arrived
         self._ports += 1
         near = SimTransport(self, process, (host, port))

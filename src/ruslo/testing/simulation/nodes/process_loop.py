@@ -1,9 +1,11 @@
-"""The event loop of one simulated process: asyncio as it is, on virtual time and a simulated network.
+"""The event loop of one simulated process: unchanged asyncio on virtual time and a simulated network.
 
-Every process has a loop of its own, and all share one ``SimClock``. A process that is killed never runs
-another callback, so that nothing of it is tidied up; one that is paused runs them all when it goes on. Its
-clock may be wrong, in its rate too. Threads are an illusion: what is given to an executor runs in one piece,
-at the beginning or at the end of the time that a disk may take for it.
+- Every process has its own loop; all share one ``SimClock``.
+- A killed process never runs another callback, so it cleans up nothing. A paused one runs them when it
+  resumes.
+- Its clock may be wrong, and may run too fast or too slow.
+- Threads do not exist: work for an executor runs at once, at the start or the end of the time that a disk
+  takes.
 """
 
 from __future__ import annotations
@@ -25,16 +27,16 @@ T = TypeVar("T")
 
 
 class ProcessClock:
-    """A ``model.clock.Clock`` that goes too fast or too slow, and shows a wall clock of its own."""
+    """A ``model.clock.Clock`` that runs too fast or too slow and has its own wall clock."""
 
     def __init__(self, clock: SimClock, *, rate: float = 1.0, ahead_ms: int = 0) -> None:
         self._clock = clock
         self._rate = rate
         self._ahead_ms = ahead_ms
         self._since_ms = 0
-        """When, by the true clock, the rate was last changed."""
+        """The true time when the rate was last changed."""
         self._base_ms = 0.0
-        """What this clock showed then."""
+        """The time of this clock at that moment."""
 
     def now_ms(self) -> int:
         return self._clock.now_ms() + self._ahead_ms
@@ -46,7 +48,7 @@ class ProcessClock:
         return self.monotonic_ms() * 1_000_000
 
     def change(self, *, rate: float, ahead_ms: int) -> None:
-        """From now on; the monotonic clock does not jump."""
+        """Takes effect now; the monotonic clock does not jump."""
         now_ms = self._clock.monotonic_ms()
         self._base_ms += (now_ms - self._since_ms) * self._rate
         self._since_ms = now_ms
@@ -54,7 +56,7 @@ class ProcessClock:
         self._ahead_ms = ahead_ms
 
     def due_ms(self, local_ms: float) -> int:
-        """When, by the true clock, this one has come that far."""
+        """The true time at which this clock shows ``local_ms``."""
         return self._since_ms + ceil((local_ms - self._base_ms) / self._rate - 1e-6)
 
 
@@ -62,11 +64,11 @@ class ProcessLoop:
     def __init__(
         self, network: SimNetwork, host: str, local: ProcessClock, on_step: Callable[[], None]
     ) -> None:
-        """``on_step``: called whenever the process has done something."""
+        """``on_step``: called after every step of the process."""
         self.network = network
         self.host = host
         self._loop = cast(asyncio.AbstractEventLoop, self)
-        """As asyncio sees it, which asks for nothing that is not here."""
+        """This loop as asyncio's type; asyncio uses nothing that is missing here."""
         self._sim = network.clock
         self.clock = local
         self._on_step = on_step
@@ -75,12 +77,13 @@ class ProcessLoop:
         self.alive = True
         self.paused = False
         self.disk_ms: Callable[[], int] = lambda: 0
-        """How long a piece of work with the disk takes."""
+        """The duration of a disk operation."""
         self._free_at_ms: dict[object, int] = {}
         self.failures: list[BaseException] = []
-        """What nobody handled; a process that is sound has none."""
+        """Unhandled errors; a correct process has none."""
         self.tasks: list[asyncio.Task[Any]] = []
-        """All of them, for ever: one that is thrown away would run its ``finally``, which the dead do not."""
+        """All tasks, kept for ever: a collected one would run its ``finally``, which a dead process does
+        not."""
 
     # -- running ---------------------------------------------------------------------------------------------
 
@@ -93,7 +96,7 @@ class ProcessLoop:
         try:
             for _ in range(len(ready)):
                 if not ready:
-                    break  # The process has ended by itself, just now.
+                    break  # The process has just ended by itself.
                 handle = ready.popleft()
                 if not handle.cancelled():
                     handle._run()
@@ -109,7 +112,7 @@ class ProcessLoop:
         self._ready.clear()
 
     def unhandled(self) -> Iterator[BaseException]:
-        """What callbacks raised, and tasks that nobody asked for their end."""
+        """Errors of callbacks, and of tasks whose error was never retrieved."""
         yield from self.failures
         for task in self.tasks:
             if task.done() and task._log_traceback:
@@ -136,7 +139,7 @@ class ProcessLoop:
                 self._is_due = True
                 self._sim.call_later(0, self.run_ready)
 
-    # -- what asyncio asks of a loop -------------------------------------------------------------------------
+    # -- the event loop interface ----------------------------------------------------------------------------
 
     def time(self) -> float:
         return self.clock.monotonic_ms() / 1000
@@ -178,7 +181,7 @@ class ProcessLoop:
             self._enqueue(handle)
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Called by the handle; a cancelled one is passed over when its time comes."""
+        """Called by the handle; a cancelled timer is skipped when it is due."""
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self._loop)
@@ -197,7 +200,7 @@ class ProcessLoop:
     def run_in_executor(
         self, executor: object, func: Callable[[Unpack[Args]], T], *args: *Args
     ) -> asyncio.Future[T]:
-        """An executor that is named has one thread, whose work waits in line."""
+        """A given executor has one thread, whose work is queued."""
         done: asyncio.Future[T] = self.create_future()
         now_ms = self._sim.monotonic_ms()
         begin_ms = now_ms if executor is None else max(now_ms, self._free_at_ms.get(executor, 0))

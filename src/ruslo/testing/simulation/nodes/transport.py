@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from ruslo.testing.simulation.nodes.network import SimNetwork
     from ruslo.testing.simulation.nodes.process_loop import ProcessLoop
 
-RESENT_WITHIN_MS = 300
-"""After a line is whole again: TCP tries again in growing intervals."""
+MAX_RETRANSMIT_DELAY_MS = 300
+"""The maximum delay of a retransmission after a cut: TCP retries at growing intervals."""
 
 
 class _Fin:
-    """No more bytes will come."""
+    """The end of the stream."""
 
 
 class _Reset:
-    """The other end is gone."""
+    """The connection was reset."""
 
 
 FIN, RESET = _Fin(), _Reset()
@@ -29,7 +29,7 @@ Packet = bytes | _Fin | _Reset
 
 
 class Pipe:
-    """From one transport to its peer; in order."""
+    """The ordered stream from one transport to its peer."""
 
     __slots__ = ("_held", "_last_ms", "_network", "_source", "_target")
 
@@ -67,20 +67,20 @@ class Pipe:
         if self._held or network.is_cut(source, target):
             self._hold(packet)
             return
-        self._target.take(packet)
+        self._target.receive(packet)
 
     def _hold(self, packet: Packet) -> None:
         self._held.append(packet)
         self._network.holding[self] = None
 
     def drop_held(self) -> None:
-        """Nobody will send it again."""
+        """Held packets are not retransmitted."""
         self._held.clear()
 
     def send_held(self) -> None:
         held, self._held = self._held, deque()
         if held:
-            delay_ms = self._network.clock.random.randint(0, RESENT_WITHIN_MS)
+            delay_ms = self._network.clock.random.randint(0, MAX_RETRANSMIT_DELAY_MS)
             for packet in held:
                 self._post(packet, delay_ms)
 
@@ -105,21 +105,21 @@ class SimTransport(asyncio.Transport):
     def begin(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = protocol
         protocol.connection_made(self)
-        self._read_on()
+        self._read_unread()
 
     # -- receiving -------------------------------------------------------------------------------------------
 
-    def take(self, packet: Packet) -> None:
-        """From the network: it waits in the kernel until the process looks."""
+    def receive(self, packet: Packet) -> None:
+        """A packet arrived; it waits in the kernel until the process reads."""
         if self._gone or not self.process.alive:
             if isinstance(packet, bytes):
                 self.outgoing.send(RESET)
             return
         self._unread.append(packet)
-        self.process.call_soon(self._read_on)
+        self.process.call_soon(self._read_unread)
 
-    def _read_on(self) -> None:
-        """A process that does not read does not hear that the stream has ended either."""
+    def _read_unread(self) -> None:
+        """A process that does not read does not see the end of the stream either."""
         while self._unread and self._reading and self._protocol is not None and not self._gone:
             packet = self._unread.popleft()
             if isinstance(packet, bytes):
@@ -156,7 +156,7 @@ class SimTransport(asyncio.Transport):
     def resume_reading(self) -> None:
         self._reading = True
         if self._unread:
-            self.process.call_soon(self._read_on)
+            self.process.call_soon(self._read_unread)
 
     def is_reading(self) -> bool:
         return self._reading
@@ -168,7 +168,7 @@ class SimTransport(asyncio.Transport):
             self.outgoing.send(bytes(data))
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Whatever is written is taken."""
+        """Writes are never limited."""
 
     # -- ending ----------------------------------------------------------------------------------------------
 
@@ -185,25 +185,25 @@ class SimTransport(asyncio.Transport):
     def reset_soon(self) -> None:
         self.process.call_soon(self._end, ConnectionResetError(104, "the connection was reset"), RESET)
 
-    def lost_by_kernel(self) -> None:
-        """The process that had it is dead."""
+    def close_by_kernel(self) -> None:
+        """The process of this end is dead."""
         self._network.forget(self)
         if not self._gone:
             self._gone = self._closing = True
             self.outgoing.drop_held()
             self.outgoing.send(RESET)
 
-    def _end(self, error: Exception | None, last_word: Packet) -> None:
+    def _end(self, error: Exception | None, final_packet: Packet) -> None:
         self._closing = True
         if self._gone:
             return
         self._gone = True
-        if last_word is RESET:
+        if final_packet is RESET:
             self.outgoing.drop_held()
-        self.outgoing.send(last_word)
-        self.process.call_soon(self._lost, error)
+        self.outgoing.send(final_packet)
+        self.process.call_soon(self._on_lost, error)
 
-    def _lost(self, error: Exception | None) -> None:
+    def _on_lost(self, error: Exception | None) -> None:
         self._network.forget(self)
         if self._protocol is not None:
             self._protocol.connection_lost(error)

@@ -1,7 +1,7 @@
-"""A quorum under faults of every kind, chosen by a seed; the same seed gives the same run.
+"""A quorum under all kinds of faults, determined by a seed.
 
-``RaftChaos(seed).run()`` raises ``InvariantBrokenError``, with the name of the invariant and the last events
-of every node, or returns when the quorum has come to rest in good order."""
+``RaftChaos(seed).run()`` raises ``InvariantBrokenError`` with the name of the invariant and the last events
+of every node, or returns when the quorum has recovered."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RaftChaos:
         dynamic: bool | None = None,
         actions: Mapping[str, int] | None = None,
     ) -> None:
-        """What is not given is left to chance. ``actions``: which faults, by name, and how often each."""
+        """Parameters that are not given are random. ``actions``: the faults by name and their weights."""
         self.seed = seed
         self.duration_ms = duration_ms
         random = self._random = Random(seed)
@@ -67,7 +67,7 @@ class RaftChaos:
         try:
             self._run()
         except InvariantBrokenError as error:
-            error.add_note(f"seed {self.seed}; the last events:\n{self.quorum.story()}")
+            error.add_note(f"seed {self.seed}; the last events:\n{self.quorum.trace()}")
             raise
 
     def _run(self) -> None:
@@ -81,18 +81,18 @@ class RaftChaos:
             node.disk.slow = 0.0
         quorum.require_progress()
 
-    # -- what may happen -------------------------------------------------------------------------------------
+    # -- faults ----------------------------------------------------------------------------------------------
 
     def _append(self) -> None:
         for _ in range(self._random.randint(1, 4)):
             for node in self.quorum.nodes.values():
                 self.quorum.append(node)
 
-    def _some_node(self) -> SimRaftNode:
+    def _random_node(self) -> SimRaftNode:
         return self._random.choice(list(self.quorum.nodes.values()))
 
     def _kill_and_restart(self) -> None:
-        self._kill(self._some_node())
+        self._kill(self._random_node())
 
     def _kill_leader(self) -> None:
         leader = self.quorum.leader
@@ -106,7 +106,7 @@ class RaftChaos:
                     self._kill(node)
 
     def _kill_voting(self) -> None:
-        """Kill nodes that have just voted, in a noisy election: what they have voted must survive them."""
+        """Kill nodes that have just voted, during an election on a slow network: their votes must survive."""
         quorum, random = self.quorum, self._random
         leader = quorum.leader
         if leader is not None:
@@ -123,7 +123,7 @@ class RaftChaos:
         quorum.network.faults = before
 
     def _hunt_leaders(self) -> None:
-        """Kill one leader after the other, each as soon as it has written something that reached a few."""
+        """Kill one leader after another, each as soon as a record of it has reached a few nodes."""
         quorum, random = self.quorum, self._random
         for _ in range(random.randint(2, 12)):
             quorum.network.heal()
@@ -161,10 +161,10 @@ class RaftChaos:
         faults.slow = self._random.choice((0.0, 0.0, 0.05, 0.3))
 
     def _slow_disk(self) -> None:
-        self._some_node().disk.slow = self._random.choice((0.0, 0.3))
+        self._random_node().disk.slow = self._random.choice((0.0, 0.3))
 
     def _snapshot(self) -> None:
-        self._some_node().take_snapshot(cut=self._random.random() < 0.6)
+        self._random_node().take_snapshot(cut=self._random.random() < 0.6)
 
     def _resign(self) -> None:
         leader = self.quorum.leader

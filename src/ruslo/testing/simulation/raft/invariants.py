@@ -1,4 +1,4 @@
-"""What must be true of the quorum after every step, whatever happens to its nodes."""
+"""The invariants of the quorum, checked after every step."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ruslo.testing.simulation.raft.node import SimRaftNode
 
 ONE_LEADER = "one leader per epoch"
 VOTE_ONCE = "a node votes once in an epoch"
-COMMITTED_KEPT = "what is committed is never lost"
+COMMITTED_KEPT = "committed records are never lost"
 LOGS_AGREE = "logs agree up to the high watermark"
-HIGH_WATERMARK_RISES = "the high watermark never goes back"
+HIGH_WATERMARK_RISES = "the high watermark never decreases"
 VOTERS_ONE_BY_ONE = "voters change one at a time"
 PROGRESS = "a quorum without faults makes progress"
 
@@ -29,11 +29,11 @@ class InvariantBrokenError(AssertionError):
 class RaftInvariants:
     def __init__(self) -> None:
         self.committed: list[SimBatch] = []
-        """Everything that any node has ever seen committed, from the beginning of the log."""
+        """Everything that any node has ever seen committed, from the start of the log."""
         self._committed_in: list[int] = []
-        """For each of them the epoch of the leader that committed it."""
+        """The epoch of the leader that committed each of them."""
         self._ends: dict[int, int] = {}
-        """End offset of a committed batch → how many batches that is."""
+        """The number of committed batches up to each end offset."""
         self._leaders: dict[int, int] = {}
         self._votes: dict[tuple[int, int], int] = {}
         self._high_watermarks: dict[tuple[int, int], int] = {}
@@ -66,7 +66,7 @@ class RaftInvariants:
         first = self._leaders.setdefault(machine.epoch, node.node_id)
         if first != node.node_id:
             raise InvariantBrokenError(ONE_LEADER, f"{first} and {node.node_id} lead epoch {machine.epoch}")
-        # Later leaders have it all; one that hears late of having won an epoch of the past can do no harm.
+        # Later leaders must have everything; a late winner of a past epoch is harmless.
         count = bisect_left(self._committed_in, machine.epoch)
         committed_end = self.committed[count - 1].end_offset if count else 0
         if node.log.end_offset < committed_end:
@@ -103,7 +103,7 @@ class RaftInvariants:
             self._ends[batch.end_offset] = len(self.committed)
 
     def _compare(self, node: SimRaftNode, offset: int, name: str) -> None:
-        """The last batches before ``offset`` are enough: each was compared when it was the last."""
+        """Compare only the last batches before ``offset``: each was compared when it was the last."""
         own = node.log.batches_before(offset)[-3:]
         if not own:
             return
@@ -125,10 +125,10 @@ class RaftInvariants:
                         (v.node_id, v.directory_id) for v in after.voters
                     }
                     high_watermark = node.machine.high_watermark
-                    unsettled = node.machine.leads(batch.epoch) and (
+                    change_pending = node.machine.leads(batch.epoch) and (
                         node.machine.log.voters_offset >= max(high_watermark, 0)
                     )
-                    if len(changed) > 1 or (changed and unsettled):
+                    if len(changed) > 1 or (changed and change_pending):
                         raise InvariantBrokenError(
                             VOTERS_ONE_BY_ONE, f"{node.node_id} went from {before} to {after}"
                         )

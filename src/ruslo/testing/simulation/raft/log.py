@@ -1,4 +1,4 @@
-"""A replica's log and quorum state in memory: what is written, and what of it a loss of power would leave."""
+"""A replica's log and quorum state in memory, and what of it survives a power failure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class SimBatch:
     end_offset: int
     epoch: int
     value: int = -1
-    """What a client wrote; -1 in a batch of the quorum's own records."""
+    """The value that a client appended; -1 in a control batch."""
     control: tuple[QuorumRecord, ...] = ()
 
     def __repr__(self) -> str:
@@ -68,7 +68,7 @@ class SimRaftLog:
             self._durable_quorum = quorum
 
     def take_snapshot(self, snapshot: SimSnapshot, start_offset: int) -> None:
-        """Durable at once: a snapshot is synced before it counts."""
+        """A snapshot is durable at once: it is synced before it counts."""
         self.snapshot = snapshot
         self.start_offset = start_offset
         self.batches = [batch for batch in self.batches if batch.base_offset >= start_offset]
@@ -81,7 +81,7 @@ class SimRaftLog:
         self.start_offset = snapshot.id.offset
 
     def lose_power(self, random: Random) -> None:
-        """What was not synced may be there or not, but without a gap."""
+        """Unsynced batches may be lost or survive, but without a gap."""
         self.quorum = self._durable_quorum
         common = 0
         for kept, written in zip(self._durable, self.batches, strict=False):
@@ -95,7 +95,7 @@ class SimRaftLog:
         self._durable = list(self.batches)
 
     def view(self) -> LogView:
-        """What the machine is given at start, everything replayed."""
+        """The view that the machine starts with, everything replayed."""
         epochs: list[tuple[int, int]] = []
         for batch in self.batches:
             if not epochs or batch.epoch > epochs[-1][0]:
@@ -104,7 +104,7 @@ class SimRaftLog:
             end_offset=self.end_offset,
             epochs=epochs,
             start_offset=self.start_offset,
-            # The one at offset 0 is what formatting wrote; it holds nothing of the log.
+            # The snapshot at offset 0 is written by format and contains nothing of the log.
             snapshot=self.snapshot.id if self.snapshot is not None and self.snapshot.id.offset else None,
         )
         if self.snapshot is not None:

@@ -1,4 +1,4 @@
-"""The lines between the nodes: what is sent arrives late, out of order, twice, or not at all."""
+"""The network between the nodes: messages arrive late, out of order, twice, or not at all."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from ruslo.testing.simulation.clock import SimClock
 
 @dataclass(slots=True)
 class NetworkFaults:
-    """May be changed at any time; all zero: a perfect network."""
+    """The faults may be changed at any time; all zero is a perfect network."""
 
     lost: float = 0.0
     repeated: float = 0.0
     slow: float = 0.0
-    """Part that takes up to ``slow_ms`` instead of up to ``usual_ms``; so it may be overtaken."""
+    """The fraction of messages that take up to ``slow_ms`` instead of ``usual_ms``, so others overtake
+    them."""
     usual_ms: int = 3
     slow_ms: int = 1_500
 
@@ -25,7 +26,7 @@ class SimNetwork:
         self.clock = clock
         self.faults = faults or NetworkFaults()
         self.cut: set[tuple[int, int]] = set()
-        """From whom to whom nothing goes through; one direction alone may be cut."""
+        """Pairs of sender and receiver without a connection; a single direction may be cut."""
 
     def send(self, source: int, target: int, arrive: Callable[[], object]) -> None:
         random, faults = self.clock.random, self.faults

@@ -1,8 +1,7 @@
-"""One node of the quorum: the real machine on a log in memory, under virtual time.
+"""A node of the quorum: the real machine on a log in memory, under virtual time.
 
-It does what the broker's driver does: persists before anything else, appends, syncs later, answers, sends.
-And it does what nodes suffer: it is killed with the unsynced part of its log, its disk is slow, its clock
-runs too fast or too slow."""
+It does what the broker's driver does: persists, appends, syncs later, responds and sends. And it suffers what
+nodes suffer: it is killed and loses unsynced data, its disk is slow, its clock runs too fast or too slow."""
 
 from __future__ import annotations
 
@@ -70,7 +69,7 @@ TRACE_LENGTH = 60
 class DiskFaults:
     usual_ms: int = 4
     slow: float = 0.0
-    """Part of the syncs that append_fetched up to ``slow_ms``."""
+    """The fraction of syncs that take up to ``slow_ms``."""
     slow_ms: int = 800
 
 
@@ -90,7 +89,7 @@ class SimRaftNode:
         self.log = SimRaftLog()
         self.disk = DiskFaults()
         self.machine: RaftMachine | None = None
-        """None while it is down."""
+        """None while the node is down."""
         self.trace: deque[tuple[int, object]] = deque(maxlen=TRACE_LENGTH)
         self._static_voters = static_voters
         self._settings = settings
@@ -99,8 +98,8 @@ class SimRaftNode:
         self._timer: Timer | None = None
         self._timer_at_ms = 0
         self._events: deque[RaftEvent] = deque()
-        self._done: deque[RaftEvent] = deque()
-        """What the machine asked for and now has: reported before anything else can happen."""
+        self._completions: deque[RaftEvent] = deque()
+        """Completed effects; the machine hears of them before any other event."""
         self._running = False
         self._outstanding: dict[int, tuple[int, RaftRequest]] = {}
         self._next_call = 0
@@ -120,7 +119,7 @@ class SimRaftNode:
         return self.machine is not None
 
     def now_ms(self) -> int:
-        """By its own clock."""
+        """The time of its own clock."""
         return int(self.quorum.clock.monotonic_ms() * self._clock_rate)
 
     # -- up and down -----------------------------------------------------------------------------------------
@@ -142,11 +141,11 @@ class SimRaftNode:
         self.handle(Started())
 
     def kill(self) -> None:
-        """Dies on the spot; what was not synced may be lost."""
+        """End at once; unsynced data may be lost."""
         self.machine = None
         self._life += 1
         self._events.clear()
-        self._done.clear()
+        self._completions.clear()
         self._outstanding.clear()
         self._callers.clear()
         self._synced_at_ms = 0
@@ -160,7 +159,7 @@ class SimRaftNode:
             self.handle(Stopping())
 
     def peer_gone(self, node_id: int) -> None:
-        """What a driver sees when a peer's process ends: its calls fail, and its address refuses."""
+        """The peer's process ended: requests to it fail, and its address refuses connections."""
         for call, (target, request) in list(self._outstanding.items()):
             if target == node_id:
                 del self._outstanding[call]
@@ -168,7 +167,7 @@ class SimRaftNode:
         if self.machine is not None:
             self.handle(PeerGone(node_id))
 
-    # -- what clients do -------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------
 
     def append(self, value: int) -> bool:
         machine = self.machine
@@ -203,7 +202,7 @@ class SimRaftNode:
         self.log.take_snapshot(snapshot, id.offset if cut else self.log.start_offset)
         self.handle(SnapshotWritten(id, self.log.start_offset))
 
-    # -- the driver's part -----------------------------------------------------------------------------------
+    # -- driving the machine ---------------------------------------------------------------------------------
 
     def handle(self, event: RaftEvent) -> None:
         self._events.append(event)
@@ -214,8 +213,8 @@ class SimRaftNode:
             return
         self._running = True
         try:
-            while (self._done or self._events) and self.machine is not None:
-                event = self._done.popleft() if self._done else self._events.popleft()
+            while (self._completions or self._events) and self.machine is not None:
+                event = self._completions.popleft() if self._completions else self._events.popleft()
                 self.trace.append((self.quorum.clock.monotonic_ms(), event))
                 now_ms = self.now_ms()
                 for effect in self.machine.handle(event, Instant(now_ms, now_ms)).effects:
@@ -230,15 +229,15 @@ class SimRaftNode:
             case PersistQuorumState(state):
                 self.log.store_quorum(state, sync=self.quorum.sync_votes)
             case TruncateLog(offset):
-                self._done.append(Truncated(self.log.truncate(offset)))
+                self._completions.append(Truncated(self.log.truncate(offset)))
             case AppendFetchedBatches(batches):
                 for batch in cast("list[SimBatch]", batches):
                     self._append(batch)
-                self._done.append(FetchedBatchesAppended())
+                self._completions.append(FetchedBatchesAppended())
             case WriteSnapshotChunk(id, is_last=True):
                 snapshot = self.quorum.snapshots[id]
                 self.log.replace_by(snapshot)
-                self._done.append(SnapshotLoaded(snapshot.id, snapshot.control))
+                self._completions.append(SnapshotLoaded(snapshot.id, snapshot.control))
             case AppendControlRecords(records):
                 assert self.machine is not None
                 base = self.log.end_offset
@@ -256,11 +255,11 @@ class SimRaftNode:
         self.quorum.appended(self, batch)
         for offset, record in enumerate(batch.control, batch.base_offset):
             self.machine.replay(record, offset)
-        self._done.append(Appended(batch.end_offset, batch.epoch))
+        self._completions.append(Appended(batch.end_offset, batch.epoch))
         random, disk = self.quorum.clock.random, self.disk
-        longest_ms = disk.slow_ms if random.random() < disk.slow else disk.usual_ms
+        max_ms = disk.slow_ms if random.random() < disk.slow else disk.usual_ms
         now_ms = self.quorum.clock.monotonic_ms()
-        self._synced_at_ms = max(self._synced_at_ms, now_ms + random.randint(0, longest_ms))
+        self._synced_at_ms = max(self._synced_at_ms, now_ms + random.randint(0, max_ms))
         self.quorum.clock.call_at(self._synced_at_ms, partial(self._synced, self._life))
 
     def _synced(self, life: int) -> None:

@@ -1,4 +1,4 @@
-"""A whole quorum on virtual time: nodes, the lines between them, and the invariants they are held to."""
+"""A whole quorum on virtual time: nodes, the network between them, and the invariants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROGRESS_MS = 30_000
 
 
 def directory_of(node_id: int, disk: int = 0) -> bytes:
-    """The id of the node's n-th disk."""
+    """The directory id of the node's n-th disk."""
     return bytes([0] * 14 + [disk + 1, node_id])
 
 
@@ -38,7 +38,7 @@ class SimQuorum:
         settings: RaftSettings | None = None,
         skewed_clocks: bool = False,
     ) -> None:
-        """``dynamic``: the voters stand in the log (kraft.version 1)."""
+        """``dynamic``: the voters are in the log (kraft.version 1)."""
         self.clock = SimClock(seed)
         self.network = SimNetwork(self.clock)
         self.invariants = RaftInvariants()
@@ -66,7 +66,7 @@ class SimQuorum:
     # -- the nodes -------------------------------------------------------------------------------------------
 
     def add_node(self, key: ReplicaKey, *, may_vote: bool, first_voter: bool = False) -> SimRaftNode:
-        """One that is not a first voter joins later, as an observer at first."""
+        """A node that is not a first voter starts as an observer."""
         settings = RaftSettings(
             election_timeout_ms=self.settings.election_timeout_ms,
             election_backoff_max_ms=self.settings.election_backoff_max_ms,
@@ -91,7 +91,7 @@ class SimQuorum:
         return node
 
     def node_at(self, node_id: int) -> SimRaftNode:
-        """Whoever is behind an id, or behind the address that nodes are given at first."""
+        """The node with this id, or behind the bootstrap address."""
         return self.nodes[1 if node_id == BOOTSTRAP_ID else node_id]
 
     def start(self) -> None:
@@ -99,7 +99,7 @@ class SimQuorum:
             node.start()
 
     def kill(self, node_id: int, *, noticed: bool = True) -> None:
-        """``noticed``: the process alone has died, so that its peers' connections break."""
+        """``noticed``: only the process died, so its peers' connections break."""
         node = self.nodes[node_id]
         if not node.is_up:
             return
@@ -116,7 +116,7 @@ class SimQuorum:
 
     @property
     def leader(self) -> SimRaftNode | None:
-        """Of the latest epoch."""
+        """The leader of the latest epoch."""
         leading = [
             node
             for node in self.nodes.values()
@@ -128,7 +128,7 @@ class SimQuorum:
         self._next_value += 1
         return node.append(self._next_value)
 
-    # -- what is watched -------------------------------------------------------------------------------------
+    # -- invariants ------------------------------------------------------------------------------------------
 
     def stepped(self, node: SimRaftNode) -> None:
         self.invariants.check(node, self._lives.get(node.node_id, 0))
@@ -137,7 +137,7 @@ class SimQuorum:
         self.invariants.appended(node, batch)
 
     def require_progress(self) -> None:
-        """With every node up and every line whole, somebody leads, commits, and is followed by all."""
+        """With all nodes up and the network healed, a leader commits and all nodes follow."""
         self.network.heal()
         for node_id in self.nodes:
             self.restart(node_id)
@@ -161,8 +161,8 @@ class SimQuorum:
         }
         raise InvariantBrokenError(PROGRESS, f"after {PROGRESS_MS} ms without faults: {states}")
 
-    def story(self) -> str:
-        """What happened last, for a seed that failed."""
+    def trace(self) -> str:
+        """The last events, for a failed seed."""
         events: deque[tuple[int, int, object]] = deque()
         for node in self.nodes.values():
             events.extend((at_ms, node.node_id, event) for at_ms, event in node.trace)
@@ -179,7 +179,7 @@ class _PeerNotice:
         self._gone = gone
 
     def __call__(self) -> None:
-        # Whoever is back by the time somebody knocks is not gone.
+        # A node that is back by the time of the probe is not gone.
         if self._observer.is_up and not self._quorum.nodes[self._gone].is_up:
             self._observer.peer_gone(self._gone)
 

@@ -51,7 +51,7 @@ def test_a_hole(bench: Workbench) -> None:
     assert difference is not None
     assert difference.broken == NOTHING_MISSING
     assert committed.first_hole(log, 0) == "3 to 3"
-    committed.gone_below = 4
+    committed.deleted_below = 4
     assert committed.difference(log, 0, 8) is None
     assert committed.first_hole(log, 0) is None
 
@@ -71,21 +71,21 @@ def test_another_record(bench: Workbench) -> None:
 def test_what_may_be_deleted(bench: Workbench) -> None:
     committed = committed_of(bench, CommittedLog())
     log = bench.log
-    assert committed.may_begin_at(0, log, NOW)
-    assert not committed.may_begin_at(2, log, NOW)
+    assert committed.may_start_at(0, log, NOW)
+    assert not committed.may_start_at(2, log, NOW)
     retention = committed.retention = Retention(bytes=9 * SIZE)
-    assert not committed.may_begin_at(2, log, NOW)
+    assert not committed.may_start_at(2, log, NOW)
     retention.bytes = 8 * SIZE
-    assert committed.may_begin_at(2, log, NOW)
-    assert not committed.may_begin_at(9, log, NOW)
+    assert committed.may_start_at(2, log, NOW)
+    assert not committed.may_start_at(9, log, NOW)
     committed.retention = Retention(ms=100)
-    assert not committed.may_begin_at(2, log, NOW + 100)
-    assert committed.may_begin_at(2, log, NOW + 101)
-    committed.retention = Retention(asked_for=3)
-    assert committed.may_begin_at(3, log, NOW)
-    assert not committed.may_begin_at(4, log, NOW)
-    committed.gone_below = 4
-    assert committed.may_begin_at(4, log, NOW)
+    assert not committed.may_start_at(2, log, NOW + 100)
+    assert committed.may_start_at(2, log, NOW + 101)
+    committed.retention = Retention(requested_offset=3)
+    assert committed.may_start_at(3, log, NOW)
+    assert not committed.may_start_at(4, log, NOW)
+    committed.deleted_below = 4
+    assert committed.may_start_at(4, log, NOW)
 
 
 def test_a_compacted_copy(tmp_path: Path) -> None:

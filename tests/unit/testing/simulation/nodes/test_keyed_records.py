@@ -41,44 +41,44 @@ class Story:
 
 
 def test_only_what_a_later_record_replaces_may_be_gone() -> None:
-    story = Story()
-    first, other, last = story.write(b"k", b"1"), story.write(b"l", b"2"), story.write(b"k", b"3")
-    assert story.lost_without(first) is None
-    assert story.lost_without(other) == f"the record at {other}, (b'l', b'2')"
-    assert story.lost_without(last) is not None
-    assert sorted(story.records.last_values, key=str) == [b"2", b"3"]
+    trace = Story()
+    first, other, last = trace.write(b"k", b"1"), trace.write(b"l", b"2"), trace.write(b"k", b"3")
+    assert trace.lost_without(first) is None
+    assert trace.lost_without(other) == f"the record at {other}, (b'l', b'2')"
+    assert trace.lost_without(last) is not None
+    assert sorted(trace.records.last_values, key=str) == [b"2", b"3"]
 
 
 def test_a_transaction_replaces_nothing_until_it_is_committed() -> None:
-    story = Story()
-    before, inside = story.write(b"k", b"1"), story.write(b"k", b"2", in_transaction=True)
-    assert story.lost_without(before) is not None
-    assert story.lost_without(inside) is not None
-    story.end_transaction(commit=True)
-    assert story.lost_without(before) is None
-    assert story.lost_without(inside) is not None
+    trace = Story()
+    before, inside = trace.write(b"k", b"1"), trace.write(b"k", b"2", in_transaction=True)
+    assert trace.lost_without(before) is not None
+    assert trace.lost_without(inside) is not None
+    trace.end_transaction(commit=True)
+    assert trace.lost_without(before) is None
+    assert trace.lost_without(inside) is not None
 
 
 def test_what_an_open_transaction_wrote_stays_whatever_follows() -> None:
-    story = Story()
-    inside = story.write(b"k", b"1", in_transaction=True)
-    story.write(b"k", b"2")
-    assert story.lost_without(inside) is not None
+    trace = Story()
+    inside = trace.write(b"k", b"1", in_transaction=True)
+    trace.write(b"k", b"2")
+    assert trace.lost_without(inside) is not None
 
 
 def test_what_was_aborted_may_be_gone_and_replaces_nothing() -> None:
-    story = Story()
-    before, inside = story.write(b"k", b"1"), story.write(b"k", b"2", in_transaction=True)
-    story.end_transaction(commit=False)
-    assert story.lost_without(inside) is None
-    assert story.lost_without(before) is not None
-    assert story.records.last_values == [b"1"]
+    trace = Story()
+    before, inside = trace.write(b"k", b"1"), trace.write(b"k", b"2", in_transaction=True)
+    trace.end_transaction(commit=False)
+    assert trace.lost_without(inside) is None
+    assert trace.lost_without(before) is not None
+    assert trace.records.last_values == [b"1"]
 
 
 def test_a_record_that_changed_is_noticed() -> None:
-    story = Story()
-    story.write(b"k", b"1")
+    trace = Story()
+    trace.write(b"k", b"1")
     found: set[int] = set()
-    assert story.records.wrong_in(build_batch([Record(0, 1, b"k", b"1")]), found) is None
+    assert trace.records.wrong_in(build_batch([Record(0, 1, b"k", b"1")]), found) is None
     assert found == {0}
-    assert story.records.wrong_in(build_batch([Record(0, 1, b"k", b"other")]), found) is not None
+    assert trace.records.wrong_in(build_batch([Record(0, 1, b"k", b"other")]), found) is not None

@@ -1,4 +1,4 @@
-"""What all simulated clients have in common: a process on a host of its own, with the real client inside."""
+"""The base of simulated clients: a process on its own host with the real client inside."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ruslo.testing.simulation.txns.process import History
 
 REQUEST_TIMEOUT_MS = 1_300
 API_TIMEOUT_MS = 4_000
-PATIENT_MS = 60_000
+LONG_API_TIMEOUT_MS = 60_000
 
 
 class SimClient(ABC):
-    """``stopping`` asks it to come to an end; ``done`` says that it has."""
+    """Set ``stopping`` to end the client; ``done`` is set when it has ended."""
 
     def __init__(self, name: str, cluster: SimCluster, history: History) -> None:
         self.name = name
@@ -42,7 +42,7 @@ class SimClient(ABC):
     @abstractmethod
     def run(self) -> Coroutine[Any, Any, None]: ...
 
-    def connect(self, *, patient: bool = False) -> Cluster:
+    def connect(self, *, with_long_timeout: bool = False) -> Cluster:
         return Cluster(
             self._cluster.bootstrap,
             settings=ChannelSettings(
@@ -50,7 +50,7 @@ class SimClient(ABC):
                 connect_timeout_ms=REQUEST_TIMEOUT_MS,
                 request_timeout_ms=REQUEST_TIMEOUT_MS,
             ),
-            api_timeout_ms=PATIENT_MS if patient else API_TIMEOUT_MS,
+            api_timeout_ms=LONG_API_TIMEOUT_MS if with_long_timeout else API_TIMEOUT_MS,
         )
 
     def is_stopping(self) -> bool:
@@ -59,8 +59,8 @@ class SimClient(ABC):
     def now_ms(self) -> int:
         return self._cluster.clock.now_ms()
 
-    async def pause(self, longest_ms: int) -> None:
-        await asyncio.sleep(self.random.randint(0, longest_ms) / 1000)
+    async def pause(self, max_ms: int) -> None:
+        await asyncio.sleep(self.random.randint(0, max_ms) / 1000)
 
     def invoke(self, call: Call) -> None:
         self._history.write(self.name, Kind.INVOKE, call)

@@ -1,4 +1,4 @@
-"""A member of a group of the new protocol (KIP-848) that changes its subscription, and leaves in a hurry."""
+"""A member of a consumer group (KIP-848) that changes its subscription and leaves in a hurry."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ruslo.testing.simulation.nodes.clients.client import SimClient
 from ruslo.testing.simulation.nodes.cluster import SimCluster
 from ruslo.testing.simulation.txns.process import History
 
-ALL_ANSWERED = "in a cluster that is whole every heartbeat and every leave is answered"
-PAUSE_MS = 400
+ALL_ANSWERED = "in a healthy cluster every heartbeat and every leave gets a response"
+MAX_PAUSE_MS = 400
 MAX_HEARTBEATS = 4
-FINAL_LIVES = 3
+FINAL_MEMBERSHIPS = 3
 _REBALANCE_MS = 30_000
 
 
@@ -39,21 +39,21 @@ class GroupMember(SimClient):
         while not self.stopping:
             try:
                 async with self.connect() as cluster:
-                    await self._live(cluster)
+                    await self._join_and_leave(cluster)
             except KafkaError:
-                await self.pause(PAUSE_MS)
-        async with self.connect(patient=True) as cluster:
-            for _ in range(FINAL_LIVES):
+                await self.pause(MAX_PAUSE_MS)
+        async with self.connect(with_long_timeout=True) as cluster:
+            for _ in range(FINAL_MEMBERSHIPS):
                 try:
-                    await self._live(cluster)
+                    await self._join_and_leave(cluster)
                 except RequestTimedOut as error:
                     self.problems.append(str(error))
                 except KafkaError:
-                    # Where the coordinator was, and what it knew of the group, may have changed meanwhile.
-                    await self.pause(PAUSE_MS)
+                    # The coordinator may have moved, and its state of the group may have changed.
+                    await self.pause(MAX_PAUSE_MS)
 
-    async def _live(self, cluster: Cluster) -> None:
-        """Join, tell of another subscription now and then, leave."""
+    async def _join_and_leave(self, cluster: Cluster) -> None:
+        """Join, change the subscription now and then, leave."""
         coordinator = await cluster.connection(await Coordinators(cluster).find(self._group_id))
         member_id = self.random.randbytes(16).hex()
         epoch, owned = JOIN_EPOCH, list[TopicPartitions]()
@@ -68,10 +68,10 @@ class GroupMember(SimClient):
                     TopicPartitions(topic_id=each.topic_id, partitions=each.partitions)
                     for each in response.assignment.topic_partitions
                 ]
-            await self.pause(PAUSE_MS)
+            await self.pause(MAX_PAUSE_MS)
         requests = [self._leave(member_id)]
         if self.random.random() < 0.5:
-            # As when a consumer is closed: its last heartbeat is not answered yet.
+            # As when a consumer is closed before the response to its last heartbeat.
             requests.insert(0, self._heartbeat(member_id, epoch, owned))
         await _send_all(coordinator, requests)
 
@@ -98,7 +98,7 @@ class GroupMember(SimClient):
 
 
 async def _send_all(connection: Channel, requests: list[ConsumerGroupHeartbeatRequest]) -> None:
-    """One behind the other, without waiting for the responses in between."""
+    """Send the requests back to back, without waiting for responses in between."""
     sent = [
         asyncio.create_task(connection.request(request, ConsumerGroupHeartbeatResponse))
         for request in requests

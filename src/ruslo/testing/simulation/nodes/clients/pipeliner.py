@@ -23,14 +23,14 @@ from ruslo.testing.simulation.nodes.cluster import SimCluster
 from ruslo.testing.simulation.txns.process import History
 
 ENDS_RISE = "a response on a connection never reports an older end than the response before it"
-PAUSE_MS = 200
+MAX_PAUSE_MS = 200
 MAX_WAIT_MS = 400
 MAX_PIPELINED = 4
 _BY_NAME = 12
 """The last version of Fetch that names topics."""
 
 Ends = dict[Isolation, int]
-"""How far readers of each isolation level may read, where a response says it."""
+"""The end offset for each isolation level that a response contains."""
 
 
 class Pipeliner(SimClient):
@@ -45,17 +45,17 @@ class Pipeliner(SimClient):
         async with self.connect() as cluster:
             seen: defaultdict[tuple[Channel, TopicPartition], Ends] = defaultdict(dict)
             while not self.stopping:
-                await self.pause(PAUSE_MS)
+                await self.pause(MAX_PAUSE_MS)
                 tp = self.random.choice(self._partitions)
                 try:
                     (leader,) = await cluster.leaders([tp])
                     connection = await cluster.connection(leader)
-                    if not await self._look(connection, tp, seen[connection, tp]):
+                    if not await self._compare_ends(connection, tp, seen[connection, tp]):
                         await cluster.metadata([tp.topic])
                 except KafkaError:
                     continue
 
-    async def _look(self, connection: Channel, tp: TopicPartition, seen: Ends) -> bool:
+    async def _compare_ends(self, connection: Channel, tp: TopicPartition, seen: Ends) -> bool:
         """Whether the broker leads the partition."""
         position = seen.get(Isolation.READ_UNCOMMITTED, 0)
         requests = [
@@ -78,13 +78,13 @@ class Pipeliner(SimClient):
         return leads
 
     async def _fetch(self, connection: Channel, tp: TopicPartition, position: int) -> Ends:
-        asked = FetchPartition(partition=tp.partition, fetch_offset=position, partition_max_bytes=1)
+        partition = FetchPartition(partition=tp.partition, fetch_offset=position, partition_max_bytes=1)
         request = FetchRequest(
             max_wait_ms=self.random.randint(0, MAX_WAIT_MS),
             min_bytes=1,
             max_bytes=1,
             session_epoch=-1,
-            topics=[FetchTopic(topic=tp.topic, partitions=[asked])],
+            topics=[FetchTopic(topic=tp.topic, partitions=[partition])],
         )
         response = await connection.request(request, FetchResponse, max_version=_BY_NAME)
         found = response.responses[0].partitions[0]
@@ -96,11 +96,11 @@ class Pipeliner(SimClient):
         }
 
     async def _list_end(self, connection: Channel, tp: TopicPartition, isolation: Isolation) -> Ends:
-        asked = ListOffsetsPartition(partition_index=tp.partition, timestamp=Spec.LATEST)
+        partition = ListOffsetsPartition(partition_index=tp.partition, timestamp=Spec.LATEST)
         request = ListOffsetsRequest(
             replica_id=-1,
             isolation_level=int(isolation is Isolation.READ_COMMITTED),
-            topics=[ListOffsetsTopic(name=tp.topic, partitions=[asked])],
+            topics=[ListOffsetsTopic(name=tp.topic, partitions=[partition])],
         )
         response = await connection.request(request, ListOffsetsResponse)
         found = response.topics[0].partitions[0]

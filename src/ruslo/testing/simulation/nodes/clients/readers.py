@@ -1,4 +1,4 @@
-"""Those who read: from the beginning, again and again; and one who reads everything when all is over."""
+"""Readers that start from the beginning again and again, and an auditor that reads everything at the end."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ruslo.testing.simulation.raft.invariants import InvariantBrokenError
 from ruslo.testing.simulation.txns.process import History
 from ruslo.testing.simulation.txns.reader import span_of
 
-PAUSE_MS = 800
+MAX_PAUSE_MS = 800
 POLLS_PER_LIFE = 8
-DELETED_IS_GONE = "who reads before the start of a log is told so"
+DELETED_IS_GONE = "a fetch below the log start offset is OFFSET_OUT_OF_RANGE"
 _WAIT_MS = 50
 
 
@@ -31,44 +31,42 @@ class Reader(SimClient):
         cluster: SimCluster,
         history: History,
         isolation: Isolation,
-        places: list[TopicPartition],
+        partitions: list[TopicPartition],
     ) -> None:
         super().__init__(name, cluster, history)
         self._stem = name
         self._isolation = isolation
-        self._places = places
-        self.sent_back: list[str] = []
-        """Where a leader said that a position, which other leaders had given, does not exist."""
+        self._partitions = partitions
+        self.rejected_positions: list[str] = []
+        """Positions returned by one leader that another leader rejected."""
 
     async def run(self) -> None:
         life = 0
         while not self.stopping:
             life += 1
-            # Whoever begins anew is somebody else: old stretches must look as they did.
+            # A restarted reader is another process in the history: it must read the same records again.
             self.name = f"{self._stem}.{life}"
             positions: defaultdict[TopicPartition, int] = defaultdict(int)
             async with self.connect() as cluster:
                 for _ in range(POLLS_PER_LIFE):
-                    await self.pause(PAUSE_MS)
+                    await self.pause(MAX_PAUSE_MS)
                     if self.is_stopping():
                         return
-                    place = self.random.choice(self._places)
+                    tp = self.random.choice(self._partitions)
                     try:
                         if self.random.random() < 0.25:
-                            await self.list_end(cluster, place, self._isolation)
+                            await self.list_end(cluster, tp, self._isolation)
                         else:
-                            positions[place] = await self.poll(
-                                cluster, place, positions[place], self._isolation
-                            )
+                            positions[tp] = await self.poll(cluster, tp, positions[tp], self._isolation)
                     except KafkaError as error:
                         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                            self.sent_back.append(f"{place} at {positions[place]}")
+                            self.rejected_positions.append(f"{tp} at {positions[tp]}")
 
-    async def poll(self, cluster: Cluster, place: TopicPartition, start: int, isolation: Isolation) -> int:
-        """Where to go on."""
+    async def poll(self, cluster: Cluster, tp: TopicPartition, start: int, isolation: Isolation) -> int:
+        """Returns the next position."""
         self.invoke(Poll(isolation))
         try:
-            span = await _read(cluster, place, start, isolation)
+            span = await _read(cluster, tp, start, isolation)
         except KafkaError as error:
             self.complete(Kind.FAIL, Poll(isolation), str(error))
             raise
@@ -76,93 +74,93 @@ class Reader(SimClient):
         return span.end
 
     async def list_end(
-        self, cluster: Cluster, place: TopicPartition, isolation: Isolation, *, final: bool = False
+        self, cluster: Cluster, tp: TopicPartition, isolation: Isolation, *, final: bool = False
     ) -> int:
         self.invoke(ListEnds(isolation, final))
         committed = isolation is Isolation.READ_COMMITTED
         try:
-            found = await Offsets(cluster).find({place: Spec.LATEST}, read_committed=committed)
+            found = await Offsets(cluster).find({tp: Spec.LATEST}, read_committed=committed)
         except KafkaError as error:
             self.complete(Kind.FAIL, ListEnds(isolation, final), str(error))
             raise
-        end = found[place].offset
-        self.complete(Kind.OK, ListEnds(isolation, final, ((place, end),)))
+        end = found[tp].offset
+        self.complete(Kind.OK, ListEnds(isolation, final, ((tp, end),)))
         return end
 
 
 class Auditor(Reader):
-    """Reads everything to its end, once nobody writes any more."""
+    """Reads everything to the end once all writers have stopped."""
 
     def __init__(
         self,
         cluster: SimCluster,
         history: History,
-        places: list[TopicPartition],
+        partitions: list[TopicPartition],
         groups: list[str],
         source: TopicPartition,
         plain: list[TopicPartition],
     ) -> None:
-        super().__init__("auditor", cluster, history, Isolation.READ_COMMITTED, places)
+        super().__init__("auditor", cluster, history, Isolation.READ_COMMITTED, partitions)
         self._groups = groups
         self._source = source
         self._plain = plain
         self.found: dict[TopicPartition, list[str]] = {}
-        """What the partitions hold that are not written in transactions."""
+        """The values of partitions that are written without transactions."""
         self.starts: dict[TopicPartition, int] = {}
-        """Where these begin."""
+        """The log start offsets of these partitions."""
 
     async def run(self) -> None:
-        async with self.connect(patient=True) as cluster:
-            for place in self._places:
+        async with self.connect(with_long_timeout=True) as cluster:
+            for tp in self._partitions:
                 for isolation in Isolation:
-                    end = await self.list_end(cluster, place, isolation, final=True)
+                    end = await self.list_end(cluster, tp, isolation, final=True)
                     position = 0
                     while position < end:
-                        position = await self.poll(cluster, place, position, isolation)
-            for place in self._plain:
-                await self._read_all(cluster, place)
+                        position = await self.poll(cluster, tp, position, isolation)
+            for tp in self._plain:
+                await self._read_all(cluster, tp)
             for group in self._groups:
                 call = FetchOffsets(group, final=True)
                 self.invoke(call)
                 offset = await committed_offset(cluster, group, self._source)
                 self.complete(Kind.OK, FetchOffsets(group, True, ((self._source, offset),)))
 
-    async def _read_all(self, cluster: Cluster, place: TopicPartition) -> None:
+    async def _read_all(self, cluster: Cluster, tp: TopicPartition) -> None:
         offsets = Offsets(cluster)
-        start = (await offsets.find({place: Spec.EARLIEST}))[place].offset
-        end = (await offsets.find({place: Spec.LATEST}))[place].offset
+        start = (await offsets.find({tp: Spec.EARLIEST}))[tp].offset
+        end = (await offsets.find({tp: Spec.LATEST}))[tp].offset
         position = start
         found: list[str] = []
         while position < end:
             try:
-                span = await _read(cluster, place, position, Isolation.READ_UNCOMMITTED)
+                span = await _read(cluster, tp, position, Isolation.READ_UNCOMMITTED)
             except KafkaError as error:
-                start = (await offsets.find({place: Spec.EARLIEST}))[place].offset
+                start = (await offsets.find({tp: Spec.EARLIEST}))[tp].offset
                 if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE or start <= position:
                     raise
-                # Retention came first.
+                # Retention has deleted the records meanwhile.
                 position = start
                 continue
             found += [record.element for record in span.records]
             position = span.end
-        self.found[place] = found
-        self.starts[place] = start
+        self.found[tp] = found
+        self.starts[tp] = start
         if start > 0:
-            await self._read_below(cluster, place, start - 1)
+            await self._read_below(cluster, tp, start - 1)
 
-    async def _read_below(self, cluster: Cluster, place: TopicPartition, offset: int) -> None:
+    async def _read_below(self, cluster: Cluster, tp: TopicPartition, offset: int) -> None:
         try:
-            await _read(cluster, place, offset, Isolation.READ_UNCOMMITTED)
+            await _read(cluster, tp, offset, Isolation.READ_UNCOMMITTED)
         except KafkaError as error:
             if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 return
             raise
-        raise InvariantBrokenError(DELETED_IS_GONE, f"{place} can be read at {offset}, before its start")
+        raise InvariantBrokenError(DELETED_IS_GONE, f"{tp} can be read at {offset}, before its start")
 
 
-async def _read(cluster: Cluster, place: TopicPartition, start: int, isolation: Isolation) -> ReadRange:
+async def _read(cluster: Cluster, tp: TopicPartition, start: int, isolation: Isolation) -> ReadRange:
     committed = isolation is Isolation.READ_COMMITTED
-    fetched = (
-        await RawClient(cluster).fetch({place: start}, max_wait_ms=_WAIT_MS, read_committed=committed)
-    )[place]
-    return span_of(place, start, fetched.records, fetched.aborted, isolation)
+    fetched = (await RawClient(cluster).fetch({tp: start}, max_wait_ms=_WAIT_MS, read_committed=committed))[
+        tp
+    ]
+    return span_of(tp, start, fetched.records, fetched.aborted, isolation)

@@ -1,4 +1,4 @@
-"""Those who write: idempotent producers that wait for all replicas, and transactional ones."""
+"""Idempotent producers with acks=all, and transactional producers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ruslo.testing.simulation.nodes.clients.client import SimClient
 from ruslo.testing.simulation.nodes.cluster import SimCluster
 from ruslo.testing.simulation.txns.process import History
 
-PAUSE_MS = 350
+MAX_PAUSE_MS = 350
 TRANSACTION_TIMEOUT_MS = 1_500
 NO_OFFSET = -1
 KEYS = 2
-"""Of each writer: few, so that compaction finds something to do."""
+"""Keys per writer: few, so that compaction has something to remove."""
 
 
 def batch_of(now_ms: int, key: str, *values: str) -> bytearray:
@@ -32,7 +32,7 @@ def batch_of(now_ms: int, key: str, *values: str) -> bytearray:
 
 
 class Ledger:
-    """What idempotent writers sent, in their order, and what they were told is safe."""
+    """The records that idempotent writers sent, in order, and those that were acknowledged."""
 
     def __init__(self) -> None:
         self.sent: dict[str, TopicPartition] = {}
@@ -40,14 +40,19 @@ class Ledger:
 
 
 class IdempotentWriter(SimClient):
-    """acks=all. After a send that nobody can say the end of it goes on with another producer id."""
+    """Uses acks=all. After a send with unknown outcome it continues with another producer id."""
 
     def __init__(
-        self, name: str, cluster: SimCluster, history: History, ledger: Ledger, places: list[TopicPartition]
+        self,
+        name: str,
+        cluster: SimCluster,
+        history: History,
+        ledger: Ledger,
+        partitions: list[TopicPartition],
     ) -> None:
         super().__init__(name, cluster, history)
         self._ledger = ledger
-        self._places = places
+        self._partitions = partitions
         self._numbers = count()
 
     async def run(self) -> None:
@@ -57,25 +62,25 @@ class IdempotentWriter(SimClient):
                     sender = IdempotentSender(cluster, await new_producer_id(cluster))
                     while not self.stopping:
                         await self._send(sender)
-                        await self.pause(PAUSE_MS)
+                        await self.pause(MAX_PAUSE_MS)
                 except KafkaError:
-                    await self.pause(PAUSE_MS)
+                    await self.pause(MAX_PAUSE_MS)
 
     async def _send(self, sender: IdempotentSender) -> None:
         random, ledger = self.random, self._ledger
-        place = random.choice(self._places)
+        tp = random.choice(self._partitions)
         batches, values = [], []
         for _ in range(random.choice((1, 1, 1, 3))):
             elements = [f"{self.name}.{next(self._numbers)}" for _ in range(random.randint(1, 2))]
-            ledger.sent.update(dict.fromkeys(elements, place))
+            ledger.sent.update(dict.fromkeys(elements, tp))
             values += elements
             batches.append(batch_of(self.now_ms(), f"{self.name}.{random.randrange(KEYS)}", *elements))
-        await sender.send({place: batches})
-        ledger.acked[place] += values
+        await sender.send({tp: batches})
+        ledger.acked[tp] += values
 
 
 class TransactionalWriter(SimClient):
-    """Appends to several partitions, commits offsets with it now and then, and commits or aborts."""
+    """Appends to several partitions, sometimes commits offsets too, and commits or aborts."""
 
     def __init__(
         self,
@@ -83,15 +88,15 @@ class TransactionalWriter(SimClient):
         transactional_id: str,
         cluster: SimCluster,
         history: History,
-        places: list[TopicPartition],
+        partitions: list[TopicPartition],
         source: TopicPartition,
         keyed: TopicPartition,
     ) -> None:
-        """``keyed``: a partition that is compacted; nobody reads it as a list."""
+        """``keyed``: a compacted partition, which is not read as a list."""
         super().__init__(name, cluster, history)
         self._keyed = keyed
         self._transactional_id = transactional_id
-        self._places = places
+        self._partitions = partitions
         self._source = source
         self._group = group_of(transactional_id)
         self._position: int | None = None
@@ -108,12 +113,12 @@ class TransactionalWriter(SimClient):
                 try:
                     await producer.init()
                     while not self.stopping and await self._transaction(producer, offsets):
-                        await self.pause(PAUSE_MS)
+                        await self.pause(MAX_PAUSE_MS)
                 except KafkaError:
-                    await self.pause(PAUSE_MS)
+                    await self.pause(MAX_PAUSE_MS)
 
     async def _transaction(self, producer: TransactionalProducer, offsets: GroupOffsets) -> bool:
-        """Whether the producer can go on."""
+        """Returns whether the producer can continue."""
         name = f"{self.name}.{next(self._numbers)}"
         try:
             for number in range(self.random.randint(1, 3)):
@@ -125,11 +130,11 @@ class TransactionalWriter(SimClient):
         return await self._end(producer, name, commit=self.random.random() < 0.8)
 
     async def _append(self, producer: TransactionalProducer, name: str, element: str) -> None:
-        """Often to two partitions at once: one of them may be in the transaction already, and its batch is
+        """Often append to two partitions at once: one may already be in the transaction, so its batch is
         appended while the other still waits for the coordinator."""
-        place = self.random.choice(self._places)
-        call = Append(name, place, f"{place}", element)
-        batches = {place: [batch_of(self.now_ms(), call.key, element)]}
+        tp = self.random.choice(self._partitions)
+        call = Append(name, tp, f"{tp}", element)
+        batches = {tp: [batch_of(self.now_ms(), call.key, element)]}
         if self.random.random() < 0.4:
             key = f"{self.name}.{self.random.randrange(KEYS)}"
             batches[self._keyed] = [batch_of(self.now_ms(), key, element)]
@@ -185,7 +190,7 @@ def group_of(transactional_id: str) -> str:
     return f"group of {transactional_id}"
 
 
-async def committed_offset(cluster: Cluster, group: str, place: TopicPartition) -> int:
-    """What the group has committed, once no transaction is open that may change it."""
-    found = (await GroupOffsets(cluster, Coordinators(cluster)).fetch(group, require_stable=True)).get(place)
+async def committed_offset(cluster: Cluster, group: str, tp: TopicPartition) -> int:
+    """The committed offset of the group, once no open transaction can change it."""
+    found = (await GroupOffsets(cluster, Coordinators(cluster)).fetch(group, require_stable=True)).get(tp)
     return NO_OFFSET if found is None else found.offset

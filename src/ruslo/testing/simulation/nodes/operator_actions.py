@@ -1,7 +1,7 @@
-"""What operators ask of a cluster while faults go on: moves of replicas, elections, deletions, other voters.
+"""Requests of operators during faults: reassignments, elections, deletions, voter changes.
 
-Each order is a process with the real admin client inside, which asks once and comes to an end, whatever it is
-told: a cluster may refuse, and may be too busy to answer. What was answered is another matter.
+Each request is a process with the real admin client, which sends it once and ends. The cluster may reject it
+or be too busy to respond; but what it acknowledged must hold.
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ from ruslo.testing.simulation.nodes.committed_log import Retention
 from ruslo.testing.simulation.nodes.invariants import NodeInvariants
 from ruslo.testing.simulation.nodes.process_loop import ProcessLoop
 
-ORDERS: Mapping[str, int] = {
+OPERATIONS: Mapping[str, int] = {
     "reassign": 4,
     "cancel_reassignment": 2,
     "elect_preferred": 2,
     "delete_records": 2,
-    "keep_less": 1,
+    "shorten_retention": 1,
     "remove_voter": 1,
     "add_voter": 1,
     "unregister": 1,
 }
-DESPERATE_ORDERS: Mapping[str, int] = {**ORDERS, "elect_uncleanly": 3}
-"""After which nothing is promised of records."""
-FEWEST_REPLICAS = 2
+UNCLEAN_OPERATIONS: Mapping[str, int] = {**OPERATIONS, "elect_unclean_leaders": 3}
+"""Requests that may void the guarantees for records."""
+MIN_REPLICAS = 2
 """As many as ``min.insync.replicas``."""
-FEWEST_VOTERS = 2
+MIN_VOTERS = 2
 
 
 class Deletion(NamedTuple):
-    """An answer to DeleteRecords."""
+    """A response to DeleteRecords."""
 
     low_watermark: int
     lives: Mapping[int, int]
-    """By node, which of its lives it was in when it was asked for."""
+    """The life of each node when the request was sent."""
 
 
-class Orders:
+class Operator:
     def __init__(
         self,
         cluster: SimCluster,
         invariants: NodeInvariants,
         random: Random,
         deletable: TopicPartition,
-        tell: Callable[[str], None],
+        note: Callable[[str], None],
     ) -> None:
         """``deletable``: the partition whose records may be deleted."""
         self._cluster = cluster
         self._invariants = invariants
         self._random = random
         self._deletable = deletable
-        self._tell = tell
+        self._note = note
         self._processes: list[ProcessLoop] = []
         self._open = 0
         self.deletions: list[Deletion] = []
@@ -78,99 +78,99 @@ class Orders:
     # -- replicas --------------------------------------------------------------------------------------------
 
     def reassign(self) -> None:
-        """Grow, shrink, move, or put in another order; on the way to another target too."""
-        place = self._random.choice(self._cluster.places)
+        """Expand, shrink, move or reorder replicas, also during another reassignment."""
+        tp = self._random.choice(self._cluster.partitions)
         nodes = list(self._cluster.hosts)
-        target = self._random.sample(nodes, self._random.randint(FEWEST_REPLICAS, len(nodes)))
+        target = self._random.sample(nodes, self._random.randint(MIN_REPLICAS, len(nodes)))
 
-        async def ask(admin: Admin) -> None:
-            await admin.reassignments.alter({place: target})
+        async def send(admin: Admin) -> None:
+            await admin.reassignments.alter({tp: target})
 
-        self._order(f"{place} is to move to {target}", ask)
+        self._submit(f"reassign {tp} to {target}", send)
 
     def cancel_reassignment(self) -> None:
-        moving = [place for place in self._cluster.places if _is_moving(self._invariants.known(place))]
+        moving = [tp for tp in self._cluster.partitions if _is_moving(self._invariants.known(tp))]
         if not moving:
             return
-        place = self._random.choice(moving)
+        tp = self._random.choice(moving)
 
-        async def ask(admin: Admin) -> None:
-            await admin.reassignments.alter({place: None})
+        async def send(admin: Admin) -> None:
+            await admin.reassignments.alter({tp: None})
 
-        self._order(f"the move of {place} is to be cancelled", ask)
+        self._submit(f"cancel the reassignment of {tp}", send)
 
     def elect_preferred(self) -> None:
-        async def ask(admin: Admin) -> None:
+        async def send(admin: Admin) -> None:
             await admin.leader_elections.elect(ElectionType.PREFERRED)
 
-        self._order("the first replicas are to lead", ask)
+        self._submit("elect preferred leaders", send)
 
-    def elect_uncleanly(self) -> None:
-        self._invariants.give_up()
+    def elect_unclean_leaders(self) -> None:
+        self._invariants.void_guarantees()
 
-        async def ask(admin: Admin) -> None:
+        async def send(admin: Admin) -> None:
             await admin.leader_elections.elect(ElectionType.UNCLEAN)
 
-        self._order("anybody may lead what nobody leads", ask)
+        self._submit("elect unclean leaders", send)
 
     # -- records ---------------------------------------------------------------------------------------------
 
     def delete_records(self) -> None:
-        place = self._deletable
-        end = self._invariants.committed_log(place).end
+        tp = self._deletable
+        end = self._invariants.committed_log(tp).end
         before = self._random.randint(end // 2, end)
         retention = self._retention()
-        retention.asked_for = max(retention.asked_for, before)
+        retention.requested_offset = max(retention.requested_offset, before)
 
-        async def ask(admin: Admin) -> None:
+        async def send(admin: Admin) -> None:
             lives = {host.id: host.lives for host in self._cluster.hosts.values()}
-            answer = await admin.topics.delete_records({place: before})
-            self.deletions.append(Deletion(answer[place], lives))
-            self._tell(f"records of {place} before {answer[place]} are deleted")
+            response = await admin.topics.delete_records({tp: before})
+            self.deletions.append(Deletion(response[tp], lives))
+            self._note(f"records of {tp} before {response[tp]} are deleted")
 
-        self._order(f"records of {place} before {before} are to be deleted", ask)
+        self._submit(f"delete records of {tp} before {before}", send)
 
-    def keep_less(self) -> None:
-        """What is older goes."""
-        place = self._deletable
+    def shorten_retention(self) -> None:
+        """Older records are deleted."""
+        tp = self._deletable
         retention_ms = self._random.choice((300, 2_000))
         retention = self._retention()
         retention.ms = retention_ms if retention.ms < 0 else min(retention.ms, retention_ms)
         change = Change(Operation.SET, str(retention_ms))
 
-        async def ask(admin: Admin) -> None:
-            await admin.configs.alter(Resource.topic(place.topic), {"retention.ms": change})
+        async def send(admin: Admin) -> None:
+            await admin.configs.alter(Resource.topic(tp.topic), {"retention.ms": change})
 
-        self._order(f"records of {place} are to be kept for {retention_ms} ms", ask)
+        self._submit(f"set retention.ms of {tp} to {retention_ms}", send)
 
     def _retention(self) -> Retention:
         retention = self._invariants.committed_log(self._deletable).retention
-        assert retention is not None, "records of it may be deleted"
+        assert retention is not None, "its records may be deleted"
         return retention
 
     # -- brokers ---------------------------------------------------------------------------------------------
 
     def unregister(self) -> None:
-        """A broker that is alive registers again by itself."""
+        """A live broker registers again by itself."""
         broker_id = self._random.choice(list(self._cluster.hosts))
 
-        async def ask(admin: Admin) -> None:
+        async def send(admin: Admin) -> None:
             await admin.brokers.unregister(broker_id)
 
-        self._order(f"broker {broker_id} is to be unregistered", ask)
+        self._submit(f"unregister broker {broker_id}", send)
 
     # -- voters ----------------------------------------------------------------------------------------------
 
     def remove_voter(self) -> None:
         voters = self._cluster.voter_ids()
-        if len(voters) <= FEWEST_VOTERS:
+        if len(voters) <= MIN_VOTERS:
             return
         host = self._cluster.hosts[self._random.choice(voters)]
 
-        async def ask(admin: Admin) -> None:
+        async def send(admin: Admin) -> None:
             await admin.quorum.remove_voter(host.id, host.directory_id)
 
-        self._order(f"node {host.id} is to vote no more", ask)
+        self._submit(f"remove voter {host.id}", send)
 
     def add_voter(self) -> None:
         others = [node_id for node_id in self._cluster.hosts if node_id not in self._cluster.voter_ids()]
@@ -179,15 +179,15 @@ class Orders:
         host = self._cluster.hosts[self._random.choice(others)]
         address = Address(host.address, CONTROLLER_PORT)
 
-        async def ask(admin: Admin) -> None:
+        async def send(admin: Admin) -> None:
             await admin.quorum.add_voter(host.id, host.directory_id, CONTROLLER_LISTENER, address)
 
-        self._order(f"node {host.id} is to vote", ask)
+        self._submit(f"add voter {host.id}", send)
 
-    # -- how -------------------------------------------------------------------------------------------------
+    # -- sending ---------------------------------------------------------------------------------------------
 
-    def _order(self, what: str, ask: Callable[[Admin], Coroutine[Any, Any, None]]) -> None:
-        self._tell(what)
+    def _submit(self, what: str, send: Callable[[Admin], Coroutine[Any, Any, None]]) -> None:
+        self._note(what)
         self._open += 1
         settings = ChannelSettings(
             client_id="operator", connect_timeout_ms=REQUEST_TIMEOUT_MS, request_timeout_ms=REQUEST_TIMEOUT_MS
@@ -198,9 +198,9 @@ class Orders:
                 async with Admin(
                     self._cluster.bootstrap, settings=settings, api_timeout_ms=API_TIMEOUT_MS
                 ) as admin:
-                    await ask(admin)
+                    await send(admin)
             except KafkaError as error:
-                self._tell(f"{what}: {error}")
+                self._note(f"{what}: {error}")
             finally:
                 self._open -= 1
 
