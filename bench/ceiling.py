@@ -1,4 +1,4 @@
-"""The broker that stores nothing (`ceiling.c`), as a contender: what the client alone allows."""
+"""A broker that stores nothing (`ceiling.c`), as a contender: the limit that the client sets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SOURCE = Path(__file__).with_suffix(".c")
 
 
 class Ceiling(RusloNode):
-    """It stands before a node of Ruslo, which answers all but Produce and the steps of a transaction."""
+    """A proxy of a Ruslo node, which handles all requests except Produce and those of transactions."""
 
     name = "nothing stored"
 

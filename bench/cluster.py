@@ -1,4 +1,4 @@
-"""`make bench-cluster`: three nodes of Ruslo and of Apache Kafka in turn, at work and losing nodes."""
+"""`make bench-cluster`: three nodes of Ruslo, then of Apache Kafka, under load and with faults."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def measure(scenario: str, contender: str, conditions: Conditions) -> Figures:
 
 BENCHMARK = Benchmark(
     command="make bench-cluster",
-    purpose="Run three nodes of Ruslo and of Apache Kafka in turn, at work and losing nodes.",
+    purpose="Run three nodes of Ruslo, then of Apache Kafka, under load and with faults.",
     scenarios=list(SCENARIOS),
     contenders=list(CLUSTERS),
     measure=measure,

@@ -1,4 +1,4 @@
-"""What clients notice when nodes of a cluster die or are restarted."""
+"""The stalls of clients when nodes of a cluster are killed or restarted."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SETTLED_RECORDS = 2_000
 CREATED_AFTER_A_KILL = 5
 GIVE_UP_AFTER_S = 180.0
 DEFAULTS: dict[str, str | int | bool] = {"log_level": 2}
-"""But for the log: that brokers go away is no news here."""
+"""Only the log level differs from the defaults: lost brokers are expected here."""
 
 
 def kill_9(setting: ClusterSetting) -> Figures:
-    """kill -9 of the broker that leads most, again and again, under a producer at its defaults."""
+    """Kill the broker that leads most partitions, repeatedly, under a producer with default settings."""
     stalls_s = []
     with running_cluster(setting) as cluster:
         create_replicated_topic(cluster, TOPIC, PARTITIONS)
@@ -55,7 +55,7 @@ def kill_9(setting: ClusterSetting) -> Figures:
 
 
 def rolling_restart(setting: ClusterSetting) -> Figures:
-    """Every node is stopped and started again, one after the other, under the same producer."""
+    """Restart every node, one after the other, under the same producer."""
     with running_cluster(setting) as cluster:
         create_replicated_topic(cluster, TOPIC, PARTITIONS)
         with SteadyProducer(cluster.bootstrap, TOPIC, PARTITIONS, settings=DEFAULTS) as producer:
@@ -75,7 +75,7 @@ def rolling_restart(setting: ClusterSetting) -> Figures:
 
 
 def kill_controller(setting: ClusterSetting) -> Figures:
-    """kill -9 of the active controller while topics are created one after the other."""
+    """Kill the active controller while topics are created one after the other."""
     stalls_s = []
     with running_cluster(setting) as cluster:
         create_replicated_topic(cluster, TOPIC, PARTITIONS)
@@ -104,7 +104,7 @@ def _active_controller(bootstrap: str) -> int:
 
 
 class _TopicMaker:
-    """Creates topics as long as the context lasts; a creation that fails is tried again."""
+    """Creates topics while the context lasts; it retries a creation that fails."""
 
     def __init__(self, bootstrap: str, prefix: str) -> None:
         self.made = 0

@@ -40,11 +40,11 @@ OFTEN = {
     "metadata.log.max.record.bytes.between.snapshots": "200000",
     "broker.session.timeout.ms": "30000",
 }
-"""Chores that come every few minutes otherwise, and a session that outlives a frozen process."""
+"""Shorter intervals of periodic work, and a session timeout longer than a frozen process."""
 
 
 class LifeNode(QuorumNode, Probed):
-    """A member of a cluster with the probe in it."""
+    """A node of a cluster with the probe."""
 
 
 class LifeCluster(QuorumCluster):

@@ -1,4 +1,4 @@
-"""What replication costs while nothing goes wrong: rate, processor time, latency and memory."""
+"""The cost of replication without faults: throughput, CPU time, latency and memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def produce(setting: ClusterSetting) -> Figures:
 
 
 def latency(setting: ClusterSetting) -> Figures:
-    """One record of 100 bytes at a time, each waiting for the ack of the one before."""
+    """One record of 100 bytes at a time, each after the ack of the one before."""
     records = LONE_RECORDS // setting.divisor
     with running_cluster(setting) as cluster:
         create_replicated_topic(cluster, "latency", 1)

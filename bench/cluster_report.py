@@ -1,4 +1,4 @@
-"""What is wanted of a cluster of three nodes, and the page that says what was reached."""
+"""The targets for a cluster of three nodes, and the docs page with the results."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Cluster(Protocol):
 
     @property
     def bootstrap(self) -> str:
-        """Of the nodes that run."""
+        """The bootstrap servers: the running nodes."""
         ...
 
     def log_tail(self, lines: int) -> str: ...
@@ -42,7 +42,7 @@ def new_ruslo_cluster(directory: Path) -> Cluster:
 
 
 def new_apache_kafka_cluster(directory: Path) -> Cluster:
-    """With the time-outs and the heap that it has by default."""
+    """Apache Kafka with its default timeouts and heap."""
     return ApacheKafkaCluster(
         directory, properties=COMMON_PROPERTIES, base={}, java_options=BENCH_JAVA_OPTIONS
     )
@@ -56,7 +56,7 @@ CLUSTERS: dict[str, Callable[[Path], Cluster]] = {
 
 @dataclass(frozen=True)
 class ClusterSetting(Conditions):
-    """The conditions, and the cluster that is measured under them."""
+    """The conditions of a measurement and the cluster that is measured."""
 
     new_cluster: Callable[[Path], Cluster]
 
@@ -79,7 +79,7 @@ def running_cluster(setting: ClusterSetting) -> Iterator[Cluster]:
 
 
 def create_replicated_topic(cluster: Cluster, name: str, partitions: int) -> None:
-    """Three copies of each partition, and all of them in sync."""
+    """Create a topic with three replicas of each partition; return when all are in sync."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     topic = NewTopic(name, partitions, COPIES, config={"min.insync.replicas": str(MIN_IN_SYNC)})
     admin.create_topics([topic], operation_timeout=60)[name].result(60)

@@ -1,4 +1,4 @@
-"""What compaction costs: how fast a log of updates is compacted, and what producers notice of it.
+"""The cost of compaction: how fast a log of updates is compacted, and the latency of producers meanwhile.
 
 The log is written before with compaction held back by its dirty ratio; then the ratio is lowered. A cleaner's
 own processor time is that of Ruslo's cleaner process, or of Kafka's cleaner thread.
@@ -99,7 +99,7 @@ def write_updates(node: Node, topic: str, size: int, keys: int, records: int) ->
 
 
 def compact(node: Node, topic: str, begun: threading.Event) -> tuple[int, float, float]:
-    """Let the cleaner at it; bytes it had to read, seconds until it was done, processor seconds it used."""
+    """Compact the log; returns the bytes read, the seconds it took, and the CPU seconds used."""
     folder = node.data_dirs[0] / f"{topic}-0"
     closed = sorted(folder.glob("*.log"))[:-1]
     size = sum(path.stat().st_size for path in closed)
@@ -132,9 +132,9 @@ def set_ratio(node: Node, topic: str, ratio: str) -> None:
 
 
 def probe_between(begun: threading.Event, done: threading.Event, setting: Setting, node: Node) -> list[float]:
-    """Probe again and again while a log is compacted, keys, rewriting, syncing and all.
+    """Probe repeatedly while a log is compacted, from reading keys to syncing segments.
 
-    Not before: to see it begin, the processes of the machine are looked at often, which a probe would notice.
+    Not before: detecting the start polls the processes of the machine, which would distort the probes.
     """
     begun.wait()
     found = [probe(setting, node)]
@@ -144,7 +144,7 @@ def probe_between(begun: threading.Event, done: threading.Event, setting: Settin
 
 
 def probe(setting: Setting, node: Node) -> float:
-    """One record at a time: the 99th percentile of the acks."""
+    """Produce one record at a time; returns the 99th percentile of the ack latency."""
     # The cleaner goes behind all others of its session. In another one the client would wait for processors
     # itself; what is asked here is how long the broker makes it wait.
     figures = run_load(setting.program, "latency", node, "probe", PROBE_RECORDS, 100, own_session=False)

@@ -1,4 +1,4 @@
-"""Who is measured, and the load program that all are given."""
+"""The brokers that are measured, and the load program for all of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.network.ports import wait_for_metadata
 LOAD_SOURCES = [Path(__file__).with_name(name) for name in ("load.c", "fetch.c", "transactions.c")]
 LOAD_HEADER = Path(__file__).with_name("load.h")
 
-# Both write to the page cache and keep everything: nothing is deleted or flushed behind a measurement's back.
+# Both write to the page cache and keep everything: nothing is deleted or flushed during a measurement.
 COMMON_PROPERTIES = {"num.partitions": "6", "auto.create.topics.enable": "false"}
 
 
@@ -47,7 +47,7 @@ CONTENDERS: dict[str, Callable[[Path], Node]] = {
 
 
 def seconds_to_first_answer(node: Node) -> float:
-    """Launch a formatted node; the time from the start of its process to its first Metadata answer."""
+    """Launch a formatted node; the time from the start of its process to its first Metadata response."""
     node.format_if_new()
     start = time.monotonic()
     node.launch()
@@ -77,7 +77,7 @@ def newest_librdkafka(program: Path) -> dict[str, str]:
     """
     bundled = Path(confluent_kafka.__file__).parent.with_name("confluent_kafka.libs")
     found = sorted(bundled.glob("librdkafka*.so*"))
-    if not found:  # confluent-kafka was built here, against the system's
+    if not found:  # confluent-kafka was built here, against the library of the system
         return {}
     folder = program.with_name("librdkafka")
     folder.mkdir(exist_ok=True)
@@ -88,7 +88,7 @@ def newest_librdkafka(program: Path) -> dict[str, str]:
 
 
 class Target(Protocol):
-    """What a load is put on: a node, or a cluster."""
+    """The target of a load: a node or a cluster."""
 
     @property
     def bootstrap(self) -> str: ...

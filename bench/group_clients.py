@@ -1,4 +1,4 @@
-"""Many members of many groups in one process, over plain frames: no client library could hold so many."""
+"""Many members of many groups in one process, over plain frames: client libraries do not scale to that."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ruslo.protocol.messages.sync_group_response import SyncGroupResponse
 from tests.support.clients.raw_client import RawClient, connected, frame, request_bytes
 
 JOIN_VERSION = 3
-"""The last one that lets a member in at once, without asking it to come back with its id."""
+"""The last JoinGroup version that admits a member without MEMBER_ID_REQUIRED."""
 COMMIT_VERSION = 9
 SESSION_MS = 300_000
 SUBSCRIPTION_VERSION = 1
@@ -53,7 +53,7 @@ async def connections(bootstrap: str, count: int) -> AsyncIterator[list[RawClien
 
 
 async def wait_for_coordinator(bootstrap: str, group_ids: Sequence[str]) -> None:
-    """The first question creates the topic of the offsets; it takes a moment until all of it is led."""
+    """The first request creates __consumer_offsets; wait until every partition of it has a leader."""
     async with connected(bootstrap) as client:
         deadline = time.monotonic() + 60
         request = FindCoordinatorRequest(key_type=0, coordinator_keys=list(group_ids))
@@ -80,7 +80,7 @@ class ClassicMember:
         self.member_id = ""
         self.generation = -1
         self.synced_generation = -1
-        """The one in which it has its assignment."""
+        """The generation of the member's assignment."""
         self.leads = False
         self.wants_rebalance = False
         self._others: list[str] = []
@@ -130,7 +130,7 @@ class ClassicMember:
         return ErrorCode((await self.client.call(request, HeartbeatResponse, 4)).error_code)
 
     async def follow(self) -> None:
-        """A heartbeat, and what it asks for."""
+        """Send a heartbeat and follow its response."""
         if self.wants_rebalance or await self.beat() is ErrorCode.REBALANCE_IN_PROGRESS:
             self.wants_rebalance = False
             await self.rejoin()
@@ -143,7 +143,7 @@ class ConsumerMember:
         self.client = client
         self.epoch = 0
         self.is_settled = False
-        """The last heartbeat brought nothing new."""
+        """Whether the last heartbeat changed nothing."""
         self._group_id = group_id
         self._topic = topic
         self._member_id = f"{group_id}-{number}"
@@ -182,9 +182,9 @@ def commit_request(group_id: str, member_id: str, epoch: int, offset: int) -> Of
 
 
 def commits_per_s(port: int, group_ids: Sequence[str], connection_count: int, seconds: float) -> float:
-    """Every connection has as many commits under way as there are groups for it; nothing else is measured.
+    """Every connection has one commit in flight for each of its groups; nothing else is measured.
 
-    All requests carry the same correlation id, so the answers are the same bytes again and again.
+    All requests carry the same correlation id, so all responses are the same bytes.
     """
     frames = [
         frame(request_bytes(commit_request(group_id, "", -1, 42), COMMIT_VERSION)) for group_id in group_ids

@@ -1,4 +1,4 @@
-"""What groups cost: very many of them, very large ones, and very many commits."""
+"""The cost of groups: many groups, large groups, and many commits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def groups(setting: Setting) -> Figures:
 
 
 def commits(setting: Setting) -> Figures:
-    """One partition per request, many groups, no members: what remains is the coordinator's own work."""
+    """One partition per request, many groups, no members: this leaves the work of the coordinator alone."""
     group_ids = [f"committing-{number}" for number in range(COMMITTING_GROUPS)]
     with running_node(setting) as node:
         node.start()
@@ -56,7 +56,7 @@ def commits(setting: Setting) -> Figures:
 
 
 def many_groups(setting: Setting) -> Figures:
-    """Groups and members are made, send heartbeats and rebalance while another client produces."""
+    """Create groups and members, send heartbeats and rebalance while another client produces."""
     if setting.new_node is new_ruslo:
         setting = setting.with_node(lambda folder: ProbedNode(folder, properties=COMMON_PROPERTIES))
     with running_node(setting) as node:
@@ -107,7 +107,7 @@ async def _timed(node: Node, figures: Figures, name: str, work: Awaitable[None])
 async def _one_after_another(
     members: Sequence[ClassicMember], action: Callable[[ClassicMember], Awaitable[None]]
 ) -> None:
-    """On each connection one after another, on all connections at once."""
+    """Run one after another on each connection, on all connections at once."""
     by_client: dict[RawClient, list[ClassicMember]] = {}
     for member in members:
         by_client.setdefault(member.client, []).append(member)
@@ -120,7 +120,7 @@ async def _one_after_another(
 
 
 async def _spread(calls: Iterable[Coroutine[None, None, None]]) -> None:
-    """Begin one after another, as members that know nothing of each other do; then wait for all."""
+    """Start one after another, as independent members do; then wait for all."""
     tasks = []
     for call in calls:
         tasks.append(asyncio.ensure_future(call))
@@ -129,7 +129,7 @@ async def _spread(calls: Iterable[Coroutine[None, None, None]]) -> None:
 
 
 class _LargeClassic:
-    """Members that send heartbeats and do what the answers ask for, until the context ends."""
+    """Members that send heartbeats and follow the responses until the context ends."""
 
     def __init__(self, members: Sequence[ClassicMember]) -> None:
         self._members = members
@@ -161,7 +161,7 @@ class _LargeClassic:
             await member.follow()
 
     async def _next_generation(self) -> None:
-        """Until all members have their assignment in the same one."""
+        """Return when all members have their assignment in the same, newer generation."""
         while True:
             synced = {member.synced_generation for member in self._members}
             if len(synced) == 1 and (generation := synced.pop()) > self._generation:
@@ -171,7 +171,7 @@ class _LargeClassic:
 
 
 async def _settle(members: Sequence[ConsumerMember]) -> None:
-    """Heartbeats, sooner than clients would send them, until everybody has what it shall have."""
+    """Send heartbeats, sooner than clients would, until every member has its assignment."""
     for _ in range(60):
         await _spread(member.beat() for member in members)
         if all(member.is_settled for member in members):
@@ -180,7 +180,7 @@ async def _settle(members: Sequence[ConsumerMember]) -> None:
 
 
 class _Probe:
-    """Another client that produces one record after another, as long as the context lasts."""
+    """Another client that produces one record after another while the context lasts."""
 
     def __init__(self, setting: Setting, node: Node) -> None:
         self._setting = setting

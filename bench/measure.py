@@ -1,4 +1,4 @@
-"""What a benchmark reads off the machine, processor time and memory of processes, and how it warms it up."""
+"""CPU time and memory of processes, and how a benchmark warms up the memory of the machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _family(pid: int) -> list[int]:
         if entry.name.isdigit():
             try:
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except (FileNotFoundError, ProcessLookupError):  # it ended while we looked
+            except (FileNotFoundError, ProcessLookupError):  # It has ended meanwhile.
                 continue
             children.setdefault(parent, []).append(int(entry.name))
     family = [pid]
@@ -30,7 +30,7 @@ def _family(pid: int) -> list[int]:
 
 
 def cpu_s(pid: int) -> float:
-    """User and system time that the broker has used so far."""
+    """Return the user and system time of the broker so far."""
     ticks = 0
     for member in _family(pid):
         fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
@@ -39,25 +39,25 @@ def cpu_s(pid: int) -> float:
 
 
 def exact_cpu_s(pid: int) -> float:
-    """Processor time of the broker's own threads in nanoseconds' steps; ``cpu_s`` counts ticks of 10 ms."""
+    """Return the CPU time of the broker's own threads to the nanosecond; ``cpu_s`` counts ticks of 10 ms."""
     total_ns = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
             total_ns += int((task / "schedstat").read_text().split()[0])
-        except (FileNotFoundError, ProcessLookupError):  # the thread ended while we looked
+        except (FileNotFoundError, ProcessLookupError):  # The thread has ended meanwhile.
             continue
     return total_ns / 1e9
 
 
 def cleaner_cpu_s(pid: int) -> float:
-    """What compaction has used so far: Kafka's cleaner thread, or the cleaner process Ruslo has started."""
+    """Return the CPU time of compaction so far: Kafka's cleaner thread, or Ruslo's cleaner process."""
     ticks = 0
     for member in _family(pid):
         is_cleaner = b"ruslo.storage.cleaner" in Path(f"/proc/{member}/cmdline").read_bytes()
         for task in Path(f"/proc/{member}/task").iterdir():
             try:
                 head, _, rest = (task / "stat").read_text().rpartition(")")
-            except (FileNotFoundError, ProcessLookupError):  # the thread ended while we looked
+            except (FileNotFoundError, ProcessLookupError):  # The thread has ended meanwhile.
                 continue
             if is_cleaner or "(kafka-log-clean" in head:
                 fields = rest.split()
@@ -83,7 +83,7 @@ def available_memory_bytes() -> int:
 
 
 def warm_memory(wanted_bytes: int) -> None:
-    """Touch memory and free it, so that whoever allocates next finds pages that have been touched before.
+    """Touch memory and free it, so that the next allocation gets pages that have been touched before.
 
     A virtual machine gives free pages back to its host after some seconds, and the first touch of a page
     that went back costs a multiple of what a broker does with it. What earlier work left to be written to

@@ -1,4 +1,4 @@
-"""What metrics cost: a node that counts and is scraped every second, against one that does neither.
+"""The cost of metrics: a node that counts and is scraped every second, compared with one that does neither.
 
 Both run at the same time on their own directories and are loaded in turn, so that what disturbs the machine
 disturbs both. Processor time decides, and of that the least of many short rounds: throughput, and the time of
@@ -29,7 +29,7 @@ SCRAPE_EVERY_S = 1.0
 
 
 def metrics(setting: Setting) -> Figures:
-    """Of Ruslo only: Apache Kafka's are always there as well."""
+    """Ruslo only: the metrics of Apache Kafka cannot be disabled."""
     if setting.new_node is not new_ruslo:
         return {}
     listener = f"127.0.0.1:{free_port()}"
@@ -70,7 +70,7 @@ def measure(setting: Setting, nodes: dict[str, Node]) -> Figures:
 
 
 def one_round(setting: Setting, node: Node) -> tuple[float, float]:
-    """Processor seconds for a GB of 1 KB records; microseconds for a request with one record of 100 bytes."""
+    """Return CPU seconds for a GB of 1 KB records, and CPU microseconds for a small request."""
     create_topics(node, {"load": PARTITIONS})
     warm_memory(setting.warm_bytes)
     before_s = exact_cpu_s(node.pid)
@@ -85,13 +85,13 @@ def one_round(setting: Setting, node: Node) -> tuple[float, float]:
 
 @contextlib.contextmanager
 def scraped(url: str) -> Iterator[None]:
-    """As a Prometheus in a hurry would."""
+    """Scrape every second while the context lasts."""
     over = threading.Event()
 
     def scrape() -> None:
         while not over.wait(SCRAPE_EVERY_S):
-            with urllib.request.urlopen(url, timeout=10) as answer:
-                answer.read()
+            with urllib.request.urlopen(url, timeout=10) as response:
+                response.read()
 
     thread = threading.Thread(target=scrape)
     thread.start()

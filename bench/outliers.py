@@ -1,4 +1,4 @@
-"""What the nodes said while a client was stalled for long: enough to tell why without running it again."""
+"""The log lines of the nodes during a long stall of a client, to find its cause without another run."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ MAX_LINES = 60
 
 
 class Onlooker:
-    """Made right before something is done to nodes; remembers when that was, and how far their logs were."""
+    """Created right before a fault; keeps the time, and the positions in the nodes' logs."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._began_s = time.time()
         self._sizes = [(node, node.log_file.stat().st_size) for node in nodes]
 
     def tell(self, what: str, stall_s: float) -> None:
-        """Nothing, if the stall was short."""
+        """Print the log lines of a long stall; print nothing for a short one."""
         if stall_s <= LONG_STALL_S:
             return
         began = time.strftime("%H:%M:%S", time.gmtime(self._began_s))
         say(f"{what} at {began}.{int(self._began_s % 1 * 1000):03d} UTC: a stall of {stall_s:.2f} s")
-        # Lines begin with the time, so that those of all nodes fall into place.
+        # Lines begin with the time, so sorting merges the lines of all nodes.
         lines = sorted(line for node, size in self._sizes for line in _lines_from(node, size))
         for line in lines[:MAX_LINES]:
             print(f"    {line}")

@@ -35,7 +35,7 @@ class LongestStep(NamedTuple):
 
 
 class Probed(RusloNode):
-    """Of a node of Ruslo: it has the probe in it."""
+    """A Ruslo node with the probe."""
 
     @property
     def probe_file(self) -> Path:
@@ -45,7 +45,7 @@ class Probed(RusloNode):
         return [sys.executable, "-m", "bench.probed_node", str(self.properties_file), str(self.probe_file)]
 
     def longest_step(self, since_s: float, until_s: float) -> LongestStep:
-        """Between two moments of ``time.monotonic``, which all processes of a machine share."""
+        """Return the longest step between two times of ``time.monotonic``, which all processes share."""
         lines = [line.split(maxsplit=2) for line in self.probe_file.read_text().splitlines()]
         steps = [
             LongestStep(float(ms), name) for at_s, ms, name in lines if since_s <= float(at_s) <= until_s
@@ -57,11 +57,11 @@ class Probed(RusloNode):
 
 
 class ProbedNode(Probed):
-    """A node on its own."""
+    """A single node with the probe."""
 
 
 class StepTimer:
-    """The longest step since it last wrote."""
+    """Records the longest step since its last line."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -92,7 +92,7 @@ def _name(step: object) -> str:
 
 
 class ProbedLoop(uvloop.Loop):
-    """Tasks and futures run their steps through these three methods too."""
+    """Time every callback: tasks and futures run their steps through these three methods too."""
 
     def __init__(self, timer: StepTimer) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class ProbedLoop(uvloop.Loop):
 
 
 def probe_reading(timer: StepTimer) -> None:
-    """The loop hands what it read straight to the connection."""
+    """Time the connection: the event loop passes received bytes to it without a callback."""
     buffer_updated = Connection.buffer_updated
 
     def timed(connection: Connection, nbytes: int) -> None:

@@ -1,4 +1,4 @@
-"""What is wanted of one node, as ratios to Apache Kafka in the same run, and the page that says so."""
+"""The targets for one node, as ratios to Apache Kafka in the same run, and the docs page with the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`make bench`: run Ruslo and Apache Kafka in turn on this machine and print how they compare."""
+"""`make bench`: run Ruslo and Apache Kafka one after the other on this machine and compare them."""
 
 from __future__ import annotations
 

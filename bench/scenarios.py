@@ -1,4 +1,4 @@
-"""What is measured. Each scenario starts from a fresh directory and returns figures by name."""
+"""The scenarios of one node. Each starts from an empty directory and returns figures by name."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def latency(setting: Setting) -> Figures:
 
 
 def start(setting: Setting) -> Figures:
-    """From the start of the process to the first Metadata answer (median of three), and memory when idle."""
+    """From the start of the process to the first Metadata response (median of three), and idle memory."""
     seconds = []
     with running_node(setting) as node:
         for attempt in range(3):

@@ -1,4 +1,4 @@
-"""One run of a benchmark: every contender in every scenario, a table, and if wanted the page of the docs."""
+"""One run of a benchmark: every contender in every scenario, then a table and, on request, the docs page."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ BUSY_LOAD_AVERAGE = 0.7
 @dataclass(frozen=True)
 class Benchmark:
     command: str
-    """As the user calls it, without arguments."""
+    """The command without arguments."""
     purpose: str
     scenarios: Sequence[str]
     contenders: Sequence[str]
     measure: Callable[[str, str, Conditions], Figures | None]
-    """Of a scenario and a contender; None if it has no part in it."""
+    """The function that runs a scenario on a contender; None if the contender does not take part."""
     rows: Sequence[Row]
     results_file: Path
     docs_page: Path
     markdown_page: Callable[[Results, str, float], str]
-    """From results, command and load average."""
+    """Renders the docs page from results, command and load average."""
     warm_gb: float
     quick_warm_gb: float
 
@@ -47,7 +47,7 @@ def run(benchmark: Benchmark, arguments: Sequence[str]) -> int:
 
     load_average = os.getloadavg()[0]
     if load_average > BUSY_LOAD_AVERAGE:
-        say(f"the load average is {load_average:.1f}: other work on this machine disturbs the figures")
+        say(f"the load average is {load_average:.1f}: other processes on this machine distort the figures")
     results: Results = json.loads(options.merge.read_text()) if options.merge else {}
     warm_gb = options.warm_gb
     if warm_gb is None:
@@ -79,20 +79,24 @@ def run(benchmark: Benchmark, arguments: Sequence[str]) -> int:
 def _parse(benchmark: Benchmark, arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=f"{benchmark.command} ARGS=", description=benchmark.purpose)
     parser.add_argument(
-        "--only", action="append", choices=benchmark.scenarios, help="a scenario to run; repeatable"
+        "--only", action="append", choices=benchmark.scenarios, help="Run this scenario only; repeatable."
     )
-    parser.add_argument("--broker", action="append", choices=benchmark.contenders, help="who is to run (all)")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the work: minutes become seconds")
+    parser.add_argument(
+        "--broker", action="append", choices=benchmark.contenders, help="Run this contender only; repeatable."
+    )
+    parser.add_argument("--quick", action="store_true", help="Do a tenth of the work.")
     parser.add_argument(
         "--warm-gb",
         type=float,
-        help=f"how much memory to touch before each load (default {benchmark.warm_gb:g}, quick: "
+        help=f"Gigabytes of memory to touch before each load (default {benchmark.warm_gb:g}, quick: "
         f"{benchmark.quick_warm_gb:g})",
     )
-    parser.add_argument("--dir", type=Path, default=OUTPUT / "data", help="where the brokers keep their data")
-    parser.add_argument("--merge", type=Path, help="JSON file for figures not measured now")
+    parser.add_argument(
+        "--dir", type=Path, default=OUTPUT / "data", help="Directory for the data of the brokers."
+    )
+    parser.add_argument("--merge", type=Path, help="JSON file with figures that this run does not measure.")
     page = benchmark.docs_page.relative_to(ROOT)
-    parser.add_argument("--write-docs", action="store_true", help=f"write {page} from the figures")
+    parser.add_argument("--write-docs", action="store_true", help=f"Write {page} from the figures.")
     return parser.parse_args(arguments)
 
 

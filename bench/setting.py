@@ -1,4 +1,4 @@
-"""How a scenario is run, and what every scenario needs: a node on an empty directory, and topics."""
+"""The setting of a scenario: its load program, a node on an empty directory, and topics."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class Conditions:
-    """How a scenario is run: with which load program, where, how much smaller than in full, and how
-    much memory is touched before each measurement."""
+    """The load program, the data directory, the scale, and the memory to touch before each measurement."""
 
     program: Path
     folder: Path
@@ -30,7 +29,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Setting(Conditions):
-    """The conditions, and the node that is measured under them."""
+    """The conditions of a measurement and the node that is measured."""
 
     new_node: Callable[[Path], Node]
 
@@ -55,7 +54,7 @@ def running_node(setting: Setting) -> Iterator[Node]:
 
 
 def create_topics(node: Node, topics: dict[str, int]) -> None:
-    """Create topics (name to partition count) in one request and return when every partition answers."""
+    """Create topics (name to partition count) in one request and return when every partition responds."""
     admin = AdminClient({"bootstrap.servers": node.bootstrap})
     wanted = [NewTopic(name, num_partitions=count, replication_factor=1) for name, count in topics.items()]
     for future in admin.create_topics(wanted, operation_timeout=60).values():
@@ -64,7 +63,7 @@ def create_topics(node: Node, topics: dict[str, int]) -> None:
 
 
 def wait_until_served(node: Node, topics: dict[str, int], timeout_s: float = 180) -> None:
-    """Return when every partition answers; topic by topic, so that asking is not a load of its own."""
+    """Return when every partition responds; topic by topic, so that the requests are not a load."""
     deadline = time.monotonic() + timeout_s
     for topic, partitions in topics.items():
         while not is_served(node, {topic: partitions}):

@@ -61,7 +61,7 @@ OVERHEAD_TOPICS = ("spark-overhead-in", "spark-overhead-out")
 OVERHEAD_SAMPLES = 40
 
 Results = dict[str, dict[str, float]]
-"""Seconds, by part and contender (or sample)."""
+"""Seconds by part and contender (or sample)."""
 
 
 class Load(NamedTuple):
@@ -97,11 +97,13 @@ CONTENDERS = {
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="make bench-spark ARGS=", description=__doc__)
     parts = (*LOADS, SINK, OVERHEAD)
-    parser.add_argument("--only", action="append", choices=parts, help="a part to run; repeatable")
-    parser.add_argument("--contender", action="append", choices=CONTENDERS, help="repeatable (all)")
-    parser.add_argument("--rounds", type=int, default=4, help="rounds of each contender after a warm-up")
-    parser.add_argument("--divisor", type=int, default=1, help="divide the number of records by this")
-    parser.add_argument("--write-docs", action="store_true", help="write the figures into the docs")
+    parser.add_argument("--only", action="append", choices=parts, help="Run this part only; repeatable.")
+    parser.add_argument(
+        "--contender", action="append", choices=CONTENDERS, help="Run this contender only; repeatable."
+    )
+    parser.add_argument("--rounds", type=int, default=4, help="Rounds of each contender after a warm-up.")
+    parser.add_argument("--divisor", type=int, default=1, help="Divide the number of records by this number.")
+    parser.add_argument("--write-docs", action="store_true", help="Write the figures into the docs.")
     options = parser.parse_args(arguments)
     contenders = options.contender or list(CONTENDERS)
     wanted = options.only or list(parts)
@@ -216,7 +218,7 @@ def _machine(load_average: float) -> str:
 
 
 def write_section(page: Path, heading: str, text: str) -> None:
-    """Replace the section of a heading; other sections stay."""
+    """Replace the section under a heading."""
     whole = page.read_text() if page.exists() else TITLE
     before, found, rest = whole.partition(f"{heading}\n")
     after = rest.partition("\n## ")[2] if found else ""

@@ -1,4 +1,4 @@
-"""A table that holds Ruslo's figures against Apache Kafka's, and against what is wanted."""
+"""A table that compares Ruslo's figures with Apache Kafka's and with the targets."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Results = dict[str, dict[str, Figures]]  # contender -> scenario -> figures
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: where its figure is found, how it is written, and what is wanted of it:
-    a ratio to Apache Kafka's figure, or a value."""
+    """One line of the table: the figure, its format, and its target: a ratio to Apache Kafka's figure, or a
+    value."""
 
     title: str
     scenario: str
@@ -38,7 +38,7 @@ class Row:
         return None if value is None else value * self.scale
 
     def is_reached(self, results: Results) -> bool | None:
-        """None if nothing is wanted, or what is needed to tell was not measured."""
+        """Return whether the target is met; None without a target, or if a figure was not measured."""
         if self.wanted_value is not None:
             found, wanted = self.value(results, "ruslo"), self.wanted_value
         elif self.wanted_ratio is not None:
@@ -60,7 +60,7 @@ COLUMNS = {"ruslo": "Ruslo", "kafka": "Apache Kafka", "ceiling": "nothing stored
 
 
 def table_cells(results: Results, rows: Sequence[Row]) -> list[list[str]]:
-    """Headings, and the rows for which Ruslo or Apache Kafka was measured, as text."""
+    """Return headings, and the rows for which Ruslo or Apache Kafka was measured, as text."""
     shown = [name for name in COLUMNS if name != "ceiling" or name in results]
     lines = [["work", *(COLUMNS[name] for name in shown), "", "ratio", "wanted", ""]]
     for row in rows:
@@ -102,7 +102,7 @@ def markdown_table(results: Results, rows: Sequence[Row]) -> str:
 
 
 def machine() -> str:
-    """The processors and the memory in a few words."""
+    """Describe the processors and the memory."""
     model = "unknown processor"
     processors = 0
     for line in Path("/proc/cpuinfo").read_text().splitlines():

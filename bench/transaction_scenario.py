@@ -1,4 +1,4 @@
-"""What transactions cost: small ones as fast as they come, and one of a thousand partitions."""
+"""The cost of transactions: many small ones, and one with a thousand partitions."""
 
 from __future__ import annotations
 
