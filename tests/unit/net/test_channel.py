@@ -109,7 +109,7 @@ def test_requests_are_pipelined_and_matched() -> None:
     with_broker(None, use)
 
 
-def test_a_large_answer_arrives_whole() -> None:
+def test_a_large_response_is_received_completely() -> None:
     large = MetadataResponse(cluster_id="x" * 30_000)
 
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
@@ -161,7 +161,7 @@ async def test_a_peer_that_hung_up_is_known_before_the_event_loop_hears_of_it(
     assert (connection.peer_closed(), connection.lost) == (True, True)
 
 
-def test_who_hangs_up_itself_was_not_hung_up_on() -> None:
+def test_a_channel_that_this_side_closed_was_not_closed_by_the_peer() -> None:
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
         await connection.close()
         assert not connection.peer_closed()
@@ -169,7 +169,7 @@ def test_who_hangs_up_itself_was_not_hung_up_on() -> None:
     with_broker(answering_metadata(lambda _: MetadataResponse()), use)
 
 
-def test_who_gives_up_waiting_takes_nothing_from_the_others() -> None:
+def test_a_cancelled_request_does_not_affect_others() -> None:
     requests_of, hold = asyncio.Event(), asyncio.Event()
 
     async def late(asked: ReceivedRequest) -> ScriptedResponse:
@@ -189,7 +189,7 @@ def test_who_gives_up_waiting_takes_nothing_from_the_others() -> None:
     with_broker(answering_metadata(late), use)
 
 
-async def test_no_answer_in_time_ends_the_connection() -> None:
+async def test_a_request_timeout_closes_the_channel() -> None:
     async def never(asked: ReceivedRequest) -> ScriptedResponse:
         await asyncio.sleep(60)
         return None
@@ -219,7 +219,7 @@ async def test_no_answer_in_time_ends_the_connection() -> None:
         (struct.pack(">ii", 4, 12345), "unknown correlation id 12345"),
     ],
 )
-def test_bytes_that_are_no_answer(answer: bytes, message: str) -> None:
+def test_bytes_that_are_not_a_response(answer: bytes, message: str) -> None:
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
         with pytest.raises(ConnectionLost, match=message):
             await ask_metadata(connection)
@@ -253,7 +253,7 @@ def test_a_response_with_trailing_bytes() -> None:
     with_broker(answering_metadata(padded), use)
 
 
-def test_what_is_not_answered_is_only_sent() -> None:
+def test_a_request_without_a_response_is_only_sent() -> None:
     silence: list[ScriptedResponse] = [b""]
 
     async def use(connection: Channel, broker: ScriptedBroker) -> None:

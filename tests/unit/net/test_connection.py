@@ -104,7 +104,7 @@ async def client(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio
             await writer.wait_closed()
 
 
-def test_frames_cut_anywhere_arrive_whole_and_in_order() -> None:
+def test_frames_split_anywhere_are_handled_in_order() -> None:
     echo = Echo()
     bodies = [os.urandom(size) for size in (0, 1, 7, INITIAL_BUFFER_BYTES, 3, 300_000, 12)]
 
@@ -140,7 +140,7 @@ async def test_replies_leave_in_request_order_whenever_they_are_ready() -> None:
         assert [await read_frame(reader) for _ in range(5)] == [bytes([n]) for n in range(1, 6)]
 
 
-async def test_a_request_is_taken_when_those_before_it_are_answered() -> None:
+async def test_a_request_is_handled_when_those_before_it_have_a_response() -> None:
     echo = Echo()
     parked: dict[bytes, PendingResponse] = {}
     echo.on_frame = lambda connection, body: parked.__setitem__(body, connection.defer())
@@ -168,7 +168,7 @@ def end_of_client(sock: socket.socket, *, reset: bool) -> None:
 
 @pytest.mark.parametrize("reset", [False, True])
 @pytest.mark.parametrize("behind", [0, 1, 10, 5_000])
-def test_a_client_that_goes_is_noticed_whatever_it_has_sent_behind_a_waiting_request(
+def test_a_disconnect_is_noticed_whatever_the_client_sent_after_a_waiting_request(
     behind: int, reset: bool
 ) -> None:
     """5,000 frames do not fit into the buffer: the connection is not read from when its client goes."""
@@ -199,7 +199,7 @@ def test_a_client_that_goes_is_noticed_whatever_it_has_sent_behind_a_waiting_req
     assert abandoned == echo.frames
 
 
-def test_what_a_client_sent_before_it_finished_is_carried_out_and_answered() -> None:
+def test_requests_sent_before_a_half_close_are_handled_and_get_responses() -> None:
     """They wait behind a request that has an effect, and are more than the buffer holds."""
     echo = Echo()
     parked: list[PendingResponse] = []
@@ -269,7 +269,7 @@ async def test_a_file_range_is_sent_between_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, JOINED_RANGE_BYTES, JOINED_RANGE_BYTES + 1])
-async def test_ranges_of_any_size_and_bytes_take_turns(tmp_path: Path, size: int) -> None:
+async def test_ranges_of_any_size_and_bytes_alternate(tmp_path: Path, size: int) -> None:
     data = os.urandom(3 * JOINED_RANGE_BYTES)
     (tmp_path / "data").write_bytes(data)
     echo = Echo()
@@ -342,7 +342,7 @@ def test_an_announced_size_alone_costs_no_memory() -> None:
     assert echo.frames == []
 
 
-def test_a_protocol_error_closes_after_earlier_answers_have_left(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_protocol_error_closes_after_earlier_responses_are_sent(caplog: pytest.LogCaptureFixture) -> None:
     echo = Echo()
 
     def fail_on_second(connection: Connection, body: bytes) -> None:
@@ -363,7 +363,7 @@ def test_a_protocol_error_closes_after_earlier_answers_have_left(caplog: pytest.
     assert caplog.text.count("not a request") == 1
 
 
-async def test_too_many_unanswered_requests_stop_the_reading() -> None:
+async def test_too_many_pending_requests_pause_reading() -> None:
     echo = Echo()
     parked: list[PendingResponse] = []
     echo.on_frame = lambda connection, body: parked.append(connection.defer())
@@ -404,7 +404,7 @@ def test_a_client_that_does_not_read_is_not_read_from(tmp_path: Path) -> None:
     assert len(echo.frames) == 20
 
 
-def test_many_small_requests_with_large_answers_are_taken_a_few_at_a_time() -> None:
+def test_many_small_requests_with_large_responses_are_handled_a_few_at_a_time() -> None:
     echo = Echo()
     answer = frame(bytes(100_000))
     echo.on_frame = lambda connection, body: connection.send(answer)
@@ -452,7 +452,7 @@ def test_nothing_is_taken_from_a_connection_that_is_being_closed(tmp_path: Path)
     assert echo.frames in ([b"good"], [b"good", b"bad"])
 
 
-async def test_who_waits_for_a_client_that_left_is_told() -> None:
+async def test_a_waiting_request_is_abandoned_when_its_client_disconnects() -> None:
     echo = Echo()
     told: list[bytes] = []
 
@@ -511,7 +511,7 @@ async def test_other_brokers_get_in_when_clients_hold_all_connections() -> None:
             assert names == ["BROKERS", "TEST"]
 
 
-async def test_silent_connections_are_closed() -> None:
+async def test_idle_connections_are_closed() -> None:
     echo = Echo()
     limits = ServerLimits(max_frame_bytes=100, max_connections=9, max_connections_per_ip=9, idle_ms=200)
     async with serving(echo, limits) as port, client(port) as (reader, _):
@@ -519,7 +519,7 @@ async def test_silent_connections_are_closed() -> None:
         assert not echo.server.connections
 
 
-async def test_a_client_that_takes_nothing_is_dropped_like_a_silent_one(tmp_path: Path) -> None:
+async def test_a_client_that_reads_nothing_is_disconnected_like_an_idle_one(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(bytes(20_000_000))
     echo = Echo()
     limits = ServerLimits(max_frame_bytes=100, max_connections=9, max_connections_per_ip=9, idle_ms=200)
@@ -534,7 +534,7 @@ async def test_a_client_that_takes_nothing_is_dropped_like_a_silent_one(tmp_path
             writer.close()
 
 
-async def test_answers_leave_before_the_server_closes() -> None:
+async def test_responses_are_sent_before_the_server_closes() -> None:
     echo = Echo()
     answer = frame(bytes(30_000_000))
     echo.on_frame = lambda connection, body: connection.send(answer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ruslo.broker.counters.traffic import Traffic
 
 
-def test_the_total_keeps_what_topics_had_that_are_gone() -> None:
+def test_the_total_keeps_the_traffic_of_removed_topics() -> None:
     traffic = Traffic()
     traffic.of("a").bytes_in += 5
     traffic.of("b").bytes_in += 7

@@ -11,13 +11,13 @@ def test_pipelines_are_of_apis_that_are_served() -> None:
     assert PIPELINES.keys() <= HANDLERS.keys() | CONTROLLER_HANDLERS.keys() | {"Produce"}
 
 
-def test_what_a_broker_asks_of_the_controller_for_itself_is_one_pipeline() -> None:
+def test_requests_of_a_broker_to_the_controller_are_one_pipeline() -> None:
     """They share a connection: a heartbeat must not wait until the change of an ISR is committed."""
     own = {API_BY_KEY[request.API_KEY].name for request in _LIFECYCLE_REQUESTS}
     assert {PIPELINES.get(name) for name in own} == {"housekeeping"}
     assert {controller_apis()[API_BY_NAME[name].key].pipeline for name in own} == {"housekeeping"}
 
 
-def test_reads_wait_for_what_was_asked_before() -> None:
+def test_reads_wait_for_earlier_requests() -> None:
     for name in ("Fetch", "ListOffsets", "Metadata", "OffsetFetch", "JoinGroup", "SyncGroup", "Heartbeat"):
         assert name not in PIPELINES

@@ -55,7 +55,7 @@ def replace_handler(node: LiveNode, name: str, handle: Callable[..., Any]) -> No
     served(node)[api.key] = ServedApi(api, handle)
 
 
-async def test_every_version_of_every_api_is_answered(tmp_path: Path) -> None:
+async def test_every_version_of_every_api_gets_a_response(tmp_path: Path) -> None:
     """An empty request of each API in each version: an answer in that version's shape, or a refusal."""
     async with live_node(tmp_path) as node:
         for row in served(node).values():
@@ -216,7 +216,7 @@ async def test_errors_of_handlers(tmp_path: Path, caplog: pytest.LogCaptureFixtu
                 assert await other.read_to_the_end() == b""
 
 
-def test_an_answer_that_cannot_be_encoded_closes_the_connection(
+def test_a_response_that_cannot_be_encoded_closes_the_connection(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
@@ -231,7 +231,7 @@ def test_an_answer_that_cannot_be_encoded_closes_the_connection(
     assert "the DescribeCluster v0 response cannot be encoded" in caplog.text
 
 
-async def test_slow_answers_keep_their_place(tmp_path: Path) -> None:
+async def test_slow_responses_keep_their_order(tmp_path: Path) -> None:
     release = asyncio.Event()
 
     async def slow(*_: object) -> DescribeClusterResponse:

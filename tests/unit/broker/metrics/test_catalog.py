@@ -50,7 +50,7 @@ def test_the_table_in_the_documentation_is_current() -> None:
     assert main(["--check", "--page", str(ROOT / "docs/metrics.md")]) == 0
 
 
-def test_a_table_that_is_not_current_is_noticed_and_written_anew(tmp_path: Path) -> None:
+def test_a_table_that_is_out_of_date_is_detected_and_rewritten(tmp_path: Path) -> None:
     page = tmp_path / "metrics.md"
     text = (ROOT / "docs/metrics.md").read_text()
     page.write_text(text.replace("kafka_consumergroup_lag", "kafka_consumergroup_delay"))
@@ -94,7 +94,7 @@ def test_no_two_panels_overlap() -> None:
         taken |= cells
 
 
-def test_alerts_ask_for_what_a_node_exports_and_say_what_to_do() -> None:
+def test_alerts_use_exported_metrics_and_describe_the_remedy() -> None:
     rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
     names = [rule["alert"] for rule in rules]
     assert len(set(names)) == len(names) > 10

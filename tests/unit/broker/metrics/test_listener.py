@@ -44,7 +44,7 @@ async def test_metrics_and_probes() -> None:
         assert await ask(address, "/health/ready") == (200, '{"state": "ready"}\n')
 
 
-async def test_what_else_is_asked_is_refused() -> None:
+async def test_other_methods_and_paths_are_refused() -> None:
     told = Told()
     async with listening(told) as address:
         assert (await ask(address, "/"))[0] == 404
@@ -59,13 +59,13 @@ async def test_what_else_is_asked_is_refused() -> None:
         assert told.renders == 1
 
 
-async def test_whoever_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_sends_nothing_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener_module, "HEAD_TIMEOUT_S", 0.05)
     async with listening(Told()) as address:
         assert (await ask_raw(address, b"GET /metr"))[0] == 0
 
 
-async def test_a_probe_is_answered_whatever_connections_others_hold() -> None:
+async def test_a_probe_gets_a_response_however_many_connections_are_open() -> None:
     async with listening(Told()) as address, contextlib.AsyncExitStack() as stack:
         host, port = address.split(":")
         silent = [await open_until_closed(stack, host, int(port)) for _ in range(2 * MAX_CONNECTIONS)]
@@ -85,7 +85,7 @@ async def open_until_closed(
     return reader
 
 
-async def test_a_scrape_goes_on_while_others_hold_connections() -> None:
+async def test_a_scrape_continues_however_many_connections_are_open() -> None:
     """One that is being answered, from an address of its own, is older than all the silent ones."""
 
     class SlowTold(Told):

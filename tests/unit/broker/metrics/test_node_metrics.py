@@ -104,7 +104,7 @@ async def test_traffic_requests_and_logs(tmp_path: Path) -> None:
         assert after.value(f"{traffic}_bytesin_total") == size
 
 
-async def test_requests_that_wait_are_shown_until_they_are_answered(tmp_path: Path) -> None:
+async def test_pending_requests_are_shown_until_their_response(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create("t")
         async with connected(node.bootstrap) as waiting:
@@ -154,7 +154,7 @@ async def test_everything_in_the_catalogue_is_exported_and_nothing_else(tmp_path
                 assert set(sample.labels) - {"le"} <= set(kinds[name].labels), sample
 
 
-async def test_a_cluster_shows_who_is_behind_and_asks_leaders_for_lag(tmp_path: Path) -> None:
+async def test_a_cluster_shows_follower_lag_and_asks_leaders_for_group_lag(tmp_path: Path) -> None:
     properties = ONE_PARTITION | {"ruslo.metrics.listener": "127.0.0.1:0"}
     async with live_cluster(tmp_path, ("broker,controller",) * 3, properties=properties) as cluster:
         await create(cluster, NewTopic("pair", assignments={0: [1, 2]}))

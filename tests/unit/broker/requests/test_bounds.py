@@ -116,7 +116,7 @@ class TestParts:
 
 
 class TestAnswers:
-    async def test_many_elements_are_answered_in_order(self, tmp_path: Path) -> None:
+    async def test_many_elements_get_results_in_order(self, tmp_path: Path) -> None:
         async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
             await node.create("t", partitions=2)
             keys = [f"group-{at}" for at in range(3000)]

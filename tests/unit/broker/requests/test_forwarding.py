@@ -17,7 +17,7 @@ REQUEST = CreateTopicsRequest(
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_a_request_arrives_as_it_was_sent_with_who_sent_it(version: int) -> None:
+def test_an_envelope_keeps_the_request_and_its_principal(version: int) -> None:
     context = RequestContext(
         api_version=version, client_id="app", peer_host="10.0.0.7", principal="User:alice"
     )

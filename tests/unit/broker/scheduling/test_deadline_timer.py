@@ -60,7 +60,7 @@ def test_after_a_standstill_others_are_heard_first() -> None:
     assert bench.given_up_ms == []
 
 
-def test_who_stays_silent_after_a_standstill_is_given_up() -> None:
+def test_a_peer_that_stays_silent_after_a_suspension_times_out() -> None:
     bench = Bench()
     bench.clock.run_for(10)
     bench.stand_still(15_000)
