@@ -24,4 +24,4 @@ def test_bug_is_found(name: str) -> None:
         text=True,
         check=False,
     )
-    assert ended.returncode == 0, f"nobody noticed in the seeds {SEEDS}: {ended.stdout}{ended.stderr}"
+    assert ended.returncode == 0, f"not noticed in the seeds {SEEDS}: {ended.stdout}{ended.stderr}"

@@ -153,4 +153,4 @@ def test_fault_is_found(
         except InvariantBrokenError as error:
             if error.name in names:
                 return
-    pytest.fail(f"nobody noticed in {len(SEEDS)} seeds")
+    pytest.fail(f"not noticed in {len(SEEDS)} seeds")

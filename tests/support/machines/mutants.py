@@ -72,7 +72,7 @@ from ruslo.testing.simulation.raft.invariants import (
 
 
 def old_epochs_are_committed_by_counting() -> None:
-    """Without Raft §5.4.2: a majority is enough, whoever wrote the record."""
+    """Without Raft §5.4.2: a majority is enough, whatever the epoch of the record."""
 
     def advance(node: QuorumNode) -> None:
         if isinstance(node.role, Leader):
@@ -86,7 +86,7 @@ def old_epochs_are_committed_by_counting() -> None:
 
 
 def followers_cut_back_to_their_high_watermark() -> None:
-    """As Kafka did before KIP-101: what is committed is cut off where nobody has heard of that yet."""
+    """As Kafka did before KIP-101: committed records are truncated where the commit is not known yet."""
     follow = ReplicaFetcher.follow
 
     def cut_and_follow(self: ReplicaFetcher, partition: Partition) -> None:

@@ -147,7 +147,7 @@ async def test_a_lost_directory_is_reported_before_the_next_heartbeat_is_due() -
     node.controller.stop()
 
 
-async def test_a_broker_that_can_tell_nobody_of_a_lost_directory_stops() -> None:
+async def test_a_broker_that_cannot_report_a_failed_directory_stops() -> None:
     node = AdminNode()
     node.raft.lead()
     lost: list[bytes] = []
@@ -257,7 +257,7 @@ async def test_a_hand_over_may_take_its_time_while_something_is_committed(
     assert await stopping
 
 
-async def test_nobody_waits_for_a_cluster_in_which_nothing_is_committed(
+async def test_controlled_shutdown_gives_up_when_nothing_is_committed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lifecycle_module, "_NO_PROGRESS_TIMEOUT_MS", 20)
@@ -321,7 +321,7 @@ async def test_a_session_after_silence_counts_when_what_was_decided_meanwhile_is
     await beat(lifecycle, controller)
     assert is_sure(lifecycle)
 
-    # Its own controller goes on answering, but nobody asks that any more.
+    # Its own controller still responds, but other nodes no longer use it.
     quorum.last_asked_ms = clock.monotonic_ms()
     clock.run_for(900)
     await beat(lifecycle, controller)

@@ -30,7 +30,7 @@ async def turns(count: int = 3) -> None:
         await asyncio.sleep(0)
 
 
-async def test_answers_are_released_by_commits_in_order() -> None:
+async def test_responses_are_released_by_commits_in_order() -> None:
     async with admin_node() as node:
         node.raft.commits_automatically = False
         first = node.controller.submit(creating("a"))
@@ -49,7 +49,7 @@ async def test_answers_are_released_by_commits_in_order() -> None:
         node.raft.commits_automatically = True
 
 
-async def test_answer_comes_at_once_when_nothing_is_open() -> None:
+async def test_the_response_is_immediate_when_nothing_is_uncommitted() -> None:
     async with admin_node() as node:
         answer = node.controller.submit(DeleteTopicsRequest(topic_names=["nowhere"]))
         assert answer.done()
@@ -103,7 +103,7 @@ async def test_lost_leadership_forgets_what_was_not_committed() -> None:
 
 
 async def test_leadership_that_ends_while_something_is_appended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A leader may notice only then that nobody follows it any more, and nobody will ever see the records."""
+    """A leader may notice only then that it has lost its quorum; the records are never committed."""
     async with admin_node() as node:
         await node.controller.submit(creating("kept"))
         append = node.raft.append
@@ -127,7 +127,7 @@ async def test_leadership_that_ends_while_something_is_appended(monkeypatch: pyt
         assert set(node.image.topics.by_name) == set(node.machine.image.topics.by_name)
 
 
-async def test_follower_takes_in_what_others_commit() -> None:
+async def test_a_follower_replays_what_others_commit() -> None:
     leader = AdminNode()
     leader.raft.lead()
     await turns()
@@ -157,7 +157,7 @@ async def test_first_start_of_a_cluster_is_one_transaction() -> None:
     assert names[0] == "BeginTransactionRecord"
     assert names[-1] == "EndTransactionRecord"
     assert node.image.features.metadata_version == 30
-    # The end mark is shown to nobody, and yet nothing waits for it for ever.
+    # Listeners never see the end marker, and yet no reply waits for it.
     answer = await asyncio.wait_for(node.controller.submit(DeleteTopicsRequest(topic_names=["x"])), 60)
     assert answer is not None
     node.raft.resign()
@@ -191,7 +191,7 @@ async def test_more_changes_than_fit_into_a_batch(monkeypatch: pytest.MonkeyPatc
         assert {each.leader for _, _, each in node.image.topics.partitions()} == {-1}
 
 
-async def test_log_that_takes_nothing() -> None:
+async def test_a_log_that_rejects_appends() -> None:
     async with admin_node() as node:
         # Raft has learnt of a new leader, the driver has not been told yet.
         node.raft.leader_id = 2

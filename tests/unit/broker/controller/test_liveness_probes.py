@@ -1,4 +1,4 @@
-"""Real sockets on loopback: a port that nobody listens on refuses."""
+"""Real sockets on loopback: an unused port refuses connections."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_a_name_with_several_addresses_is_refused_when_all_are(monkeypatch
     await watch.stop()
 
 
-async def test_whoever_still_listens_is_alive_until_the_knock_itself_is_hung_up_on() -> None:
+async def test_a_listening_broker_is_alive_until_the_probe_connection_ends() -> None:
     gone: list[tuple[int, int]] = []
     node = Listener()
     address = await node.start()
@@ -128,7 +128,7 @@ async def test_a_broker_that_dies_before_its_first_heartbeat_to_a_new_controller
     await node.stop()
 
 
-async def test_whoever_hangs_up_but_listens_is_knocked_at_again() -> None:
+async def test_a_listening_broker_that_closes_the_connection_is_probed_again() -> None:
     gone: list[tuple[int, int]] = []
     node = Listener()
     address = await node.start()
@@ -158,7 +158,7 @@ async def test_a_heartbeat_ends_the_knocking() -> None:
     await watch.stop()
 
 
-async def test_whoever_keeps_silent_for_a_session_is_left_to_the_session() -> None:
+async def test_a_silent_broker_is_left_to_the_session_timeout() -> None:
     gone: list[tuple[int, int]] = []
     node = Listener()
     address = await node.start()
@@ -169,7 +169,7 @@ async def test_whoever_keeps_silent_for_a_session_is_left_to_the_session() -> No
     await node.stop()
 
 
-async def test_whoever_has_come_back_on_another_connection_is_not_suspected() -> None:
+async def test_a_broker_with_a_new_connection_is_not_probed() -> None:
     gone: list[tuple[int, int]] = []
     port = unused_port()
     watch = LivenessProbes(

@@ -1,4 +1,4 @@
-"""Producer ids: never twice, whoever asks and whatever fails."""
+"""Producer ids: never allocated twice, whatever fails."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ async def test_loggers(some_logger: logging.Logger) -> None:
         assert (entry.value, entry.config_source) == ("ERROR", 6)
         assert await alter(node, LOGGER, "1", (some_logger.name, 0, "LOUD")) is ErrorCode.INVALID_CONFIG
         assert await alter(node, LOGGER, "1", (some_logger.name, 2, "INFO")) is ErrorCode.INVALID_REQUEST
-        assert await alter(node, LOGGER, "1", ("ruslo.nobody", 0, "INFO")) is ErrorCode.INVALID_CONFIG
+        assert await alter(node, LOGGER, "1", ("ruslo.unknown", 0, "INFO")) is ErrorCode.INVALID_CONFIG
         assert await alter(node, LOGGER, "1", ("root", 1, None)) is ErrorCode.INVALID_REQUEST
         assert await alter(node, LOGGER, "2", ("root", 0, "INFO")) is ErrorCode.INVALID_REQUEST
         assert some_logger.level == logging.ERROR

@@ -147,7 +147,7 @@ async def test_an_id_counts_more_than_the_name_beside_it() -> None:
         await create(node, "a")
         request = MetadataRequest(
             topics=[
-                # Of a topic that was deleted, and made anew under its name.
+                # The topic was deleted and recreated under its name.
                 MetadataRequestTopic(name="a", topic_id=numbered_uuid(99)),
                 MetadataRequestTopic(name="b", topic_id=node.image.topics.by_name["a"].id),
             ],

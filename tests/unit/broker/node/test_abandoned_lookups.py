@@ -33,12 +33,12 @@ def _run(story: Coroutine[None, None, None]) -> None:
         runner.run(story)
 
 
-def test_a_lookup_that_nobody_waits_for_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_abandoned_lookup_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     _run(_abandon_future(socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")))
     assert not caplog.records
 
 
-def test_any_other_error_that_nobody_fetches_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_any_other_unretrieved_error_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     _run(_abandon_future(OSError("a disk")))
     _run(_abandon_task(socket.gaierror(socket.EAI_AGAIN, "inside a task")))
     assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == [

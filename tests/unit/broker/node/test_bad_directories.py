@@ -57,7 +57,7 @@ async def test_a_directory_that_is_missing_at_start(tmp_path: Path, directories:
             answer = await node.produce(client, batch_of(b"w"), index=index)
             expected = ErrorCode.NONE if place == str(tmp_path / "one") else ErrorCode.KAFKA_STORAGE_ERROR
             assert answer.error_code == expected
-        # What is lost is not begun anew elsewhere, and new topics go where there is a disk.
+        # Lost replicas are not recreated elsewhere; new topics go to the remaining disk.
         await node.create("new", partitions=2)
         assert node.partition("new", 1).log.directory == str(tmp_path / "one")
         names = {path.name for path in (tmp_path / "one").glob("t-*")}

@@ -79,7 +79,7 @@ def test_a_directory_that_does_not_exist_is_not_formatted(tmp_path: Path) -> Non
         check_formatted(broker_config(tmp_path / "nowhere"))
 
 
-def test_somebody_elses(tmp_path: Path) -> None:
+def test_directories_of_another_node(tmp_path: Path) -> None:
     a, b, config = two_directories(tmp_path)
     write_meta(a)
     write_meta(b, cluster_id="d")

@@ -1,4 +1,4 @@
-"""Nodes that form a cluster: what each of them answers, whoever of them leads."""
+"""Nodes that form a cluster: the responses of each, whichever leads."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ async def test_votes_that_are_not_even_considered(tmp_path: Path, wrong: str) ->
         assert [(each.node_id, each.port) for each in answer.node_endpoints] == [(1, at.port)]
 
 
-async def test_a_fetch_that_finds_nobody_leading_is_told_who_does(tmp_path: Path) -> None:
+async def test_a_fetch_without_a_leader_gets_the_new_leader(tmp_path: Path) -> None:
     async with live_cluster(tmp_path, ("controller",) * 2) as cluster:
         await until(lambda: cluster.leader_id > 0)
         follower = cluster.nodes[3 - cluster.leader_id]
@@ -269,7 +269,7 @@ async def test_followers_do_not_name_a_leader_that_closed_its_connections(tmp_pa
         follower = cluster.nodes[2].broker.topic_responses
         assert follower.lost_leaders() == set()
         await cluster.nodes[1]._broker_server.close()
-        # The controller still hears from it, so nobody else takes over.
+        # The controller still gets its heartbeats, so no other broker takes over.
         await until(lambda: follower.lost_leaders() == {1})
         assert cluster.nodes[2].metadata.image.topics.by_name["t"].partitions[0].leader == 1
 

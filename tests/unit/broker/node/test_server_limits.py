@@ -25,7 +25,7 @@ def test_hosts_are_limited_by_the_addresses_that_their_connections_come_from(tmp
     assert (found["10.0.0.7"], found["2001:db8::1"], found["fe80::1"]) == (4, 5, 6)
 
 
-def test_a_host_that_nobody_knows_is_told_and_the_others_count(
+def test_an_unknown_host_is_logged_and_the_others_count(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert limits_by_address(tmp_path, "no..host:3,10.0.0.7:4") == {"10.0.0.7": 4}

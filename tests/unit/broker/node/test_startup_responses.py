@@ -1,4 +1,4 @@
-"""A broker that recovers its logs says how far it is, and turns everybody else away."""
+"""A broker that recovers its logs reports its progress and disconnects all other clients."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ async def test_a_node_can_be_stopped_in_the_middle_of_its_recovery(
         await asyncio.open_connection(*address)
 
 
-async def test_nobody_there_is_not_starting() -> None:
+async def test_an_unreachable_broker_is_not_starting() -> None:
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     server.close()

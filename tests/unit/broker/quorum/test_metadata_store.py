@@ -18,7 +18,7 @@ def open_store(disk: SimDisk) -> MetadataStore:
 
 
 @pytest.mark.parametrize("syncs", range(7))
-def test_a_power_loss_amid_the_flush_of_two_segments(tmp_path: Path, syncs: int) -> None:
+def test_a_power_failure_during_the_flush_of_two_segments(tmp_path: Path, syncs: int) -> None:
     """The first was synced when it was closed: without its end the log would count as damaged."""
     disk = SimDisk(str(tmp_path))
     store = open_store(disk)

@@ -151,7 +151,7 @@ def test_the_older_call_replaces_everything() -> None:
 
 
 @pytest.mark.parametrize("name", ["t", ""])
-def test_a_new_minimum_does_not_leave_a_partition_without_anybody_who_could_lead_it(name: str) -> None:
+def test_a_new_minimum_keeps_the_last_known_leader_of_a_partition(name: str) -> None:
     bench = MachineBench.started(2)
     topic = CreatableTopic(name="t", num_partitions=1, replication_factor=2)
     bench.submit(CreateTopicsRequest(topics=[topic]))

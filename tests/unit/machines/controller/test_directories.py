@@ -113,7 +113,7 @@ def test_a_failed_directory_moves_its_leaders_and_leaves_the_others() -> None:
 def test_a_replica_whose_directory_was_not_known_yet_is_said_to_be_lost() -> None:
     bench = three_brokers()
     bench.submit(heartbeat(bench, SECOND))
-    assert partition(bench, 1).leader == 1, "nobody knows yet that it lay there"
+    assert partition(bench, 1).leader == 1, "its directory is not reported yet"
     assert assign(bench, 1, LOST_DIR) is ErrorCode.NONE
     assert partition(bench, 1).directories[0] == LOST_DIR
     assert (partition(bench, 1).leader, partition(bench, 1).isr) == (2, (2, 3))
@@ -208,7 +208,7 @@ def test_last_leader_that_lost_its_data_is_not_elected() -> None:
     assert 3 not in (*partition(bench, 0).elr, *partition(bench, 0).last_known_elr)
 
 
-def test_partition_waits_for_an_operator_if_nobody_has_all_records() -> None:
+def test_partition_waits_for_an_operator_if_no_replica_has_all_records() -> None:
     bench = all_crashed(min_isr="1")
     assert partition(bench, 0).last_known_elr == (3,)
     assign(bench, 0, LOST_DIR, 3)
@@ -227,7 +227,7 @@ def test_operator_may_have_a_replica_elected_that_lost_its_data() -> None:
     assert partition(bench, 0).leader == 3
 
 
-def test_replica_that_found_nobody_with_more_may_lead_again() -> None:
+def test_replica_may_lead_again_if_no_other_has_more() -> None:
     """All lost what only their page caches had."""
     bench = all_crashed()
     for broker_id in (2, 3):
@@ -253,7 +253,7 @@ def test_replica_that_lost_its_data_leaves_the_elr_after_a_clean_stop() -> None:
 
 
 def test_the_change_that_names_a_directory_may_end_a_reassignment() -> None:
-    """The replicas that leave take their directories along; else nobody could work with the partition."""
+    """Removed replicas are removed with their directories; otherwise the partition would be unusable."""
     bench = three_brokers()
     bench.join(4, dirs=2)
     unclean = AlterableConfig(name="unclean.leader.election.enable", config_operation=0, value="true")

@@ -89,7 +89,7 @@ def test_switched_off_it_does_not_happen() -> None:
     assert quiet.deadline_ms() is not None, "sessions are still watched"
 
 
-def test_nobody_is_elected_who_is_away_or_behind() -> None:
+def test_a_replica_that_is_away_or_behind_is_not_elected() -> None:
     bench = bench_led_by_second()
     epoch = bench.image.cluster.brokers[1].epoch
     assert bench.handle(BrokerGone(1, epoch + 1)) == [], "that is not the process that is registered"
@@ -109,7 +109,7 @@ def test_a_broker_known_to_be_gone_may_register_at_once() -> None:
     assert bench.code(registration(2, incarnation="b")) is ErrorCode.NONE
 
 
-def test_a_machine_that_is_not_active_fences_nobody() -> None:
+def test_an_inactive_machine_fences_no_broker() -> None:
     bench = MachineBench.started(2)
     bench.machine.deactivate()
     assert bench.handle(BrokerGone(2, bench.image.cluster.brokers[2].epoch)) == []
@@ -121,15 +121,17 @@ def test_unclean_leaders_only_for_topics_that_want_them() -> None:
     bench = bench_led_by_second()
     image = bench.image.topics
     for index in range(COUNT):
-        nobody = PartitionChangeRecord(topic_id=image.by_name["t"].id, partition_id=index, leader=-1, isr=[])
-        bench.machine.replay(nobody, len(bench.log))
-        bench.log.append((nobody, 2))
+        leaderless = PartitionChangeRecord(
+            topic_id=image.by_name["t"].id, partition_id=index, leader=-1, isr=[]
+        )
+        bench.machine.replay(leaderless, len(bench.log))
+        bench.log.append((leaderless, 2))
     assert list(leader_elections.unclean_leader_changes(bench.machine.state)) == []
     wanting = bench_led_by_second({"unclean.leader.election.enable": "true"})
-    nobody = PartitionChangeRecord(
+    leaderless = PartitionChangeRecord(
         topic_id=wanting.image.topics.by_name["t"].id, partition_id=3, leader=-1, isr=[]
     )
-    wanting.machine.replay(nobody, len(wanting.log))
+    wanting.machine.replay(leaderless, len(wanting.log))
     ((record, _),) = leader_elections.unclean_leader_changes(wanting.machine.state)
     assert isinstance(record, PartitionChangeRecord)
     assert (record.partition_id, record.leader, record.isr, record.leader_recovery_state) == (3, 1, [1], 1)
@@ -144,7 +146,7 @@ def test_an_election_type_of_the_future() -> None:
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
 def test_who_was_eligible_leads_again_though_elr_was_switched_off_meanwhile(clean: bool) -> None:
-    """Nobody is in sync, and so nobody else could lead, ever."""
+    """No replica is in sync, so no other replica could ever lead."""
     bench = MachineBench.started(3)
     replicas = CreatableReplicaAssignment(partition_index=0, broker_ids=[2, 3])
     topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=[replicas])

@@ -1,6 +1,5 @@
-"""The controller machine, told as stories: ``transcripts/*.txt`` hold what happens and, below each ``----``,
-the records it wrote, what it answered and what became of the partitions. RUSLO_REWRITE=1 writes the answers
-anew; read the diff."""
+"""Transcripts of the controller machine: ``transcripts/*.txt`` hold the events and, below each ``----``, the
+records, the responses and the resulting partitions. RUSLO_REWRITE=1 rewrites the results; review the diff."""
 
 from __future__ import annotations
 
@@ -58,7 +57,7 @@ TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
-def test_story(path: Path) -> None:
+def test_transcript(path: Path) -> None:
     written = path.read_text()
     played = play(written)
     if os.environ.get("RUSLO_REWRITE"):
@@ -68,21 +67,21 @@ def test_story(path: Path) -> None:
 
 
 def play(transcript: str) -> str:
-    story = Story()
+    runner = ControllerTranscript()
     out: list[str] = []
     for block in transcript.split("\n\n"):
         head, _, _ = block.partition("\n----")
         lines = [line for line in head.splitlines() if line]
-        told = [line for command in lines if not command.startswith("#") for line in story.tell(command)]
+        told = [line for command in lines if not command.startswith("#") for line in runner.run(command)]
         out.append("\n".join([*lines, "----", *told]) if told else "\n".join(lines))
     return "\n\n".join(out) + "\n"
 
 
-class Story:
+class ControllerTranscript:
     def __init__(self) -> None:
         self.bench = MachineBench(new_machine(broker_config()))
 
-    def tell(self, command: str) -> list[str]:
+    def run(self, command: str) -> list[str]:
         verb, *words = command.split()
         named = dict(word.split("=", 1) for word in words if "=" in word)
         plain = [word for word in words if "=" not in word]

@@ -176,7 +176,7 @@ def test_directories_are_written_only_where_readers_know_them() -> None:
 
 
 def test_replicas_that_leave_are_not_eligible_to_lead() -> None:
-    """Below min.insync.replicas whoever leaves the ISR stays eligible; but not who leaves altogether."""
+    """Below min.insync.replicas a replica that leaves the ISR stays eligible, but not a removed one."""
     bench = MachineBench.started(3, {"min.insync.replicas": "2"})
     assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2, 3])
     topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=[assignment])

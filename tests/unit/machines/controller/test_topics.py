@@ -58,7 +58,7 @@ def assigned(assignments: dict[int, list[int]]) -> CreatableTopic:
     return topic(partitions=-1, replicas=-1, assignments=assignments)
 
 
-REFUSED = [
+REJECTED = [
     (topic(""), ErrorCode.INVALID_TOPIC_EXCEPTION, "empty"),
     (topic("a/b"), ErrorCode.INVALID_TOPIC_EXCEPTION, "a/b"),
     (topic(".."), ErrorCode.INVALID_TOPIC_EXCEPTION, ".."),
@@ -87,8 +87,8 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "code", "hint"), REFUSED, ids=lambda each: str(each)[:24])
-def test_refused(asked: CreatableTopic, code: ErrorCode, hint: str) -> None:
+@pytest.mark.parametrize(("asked", "code", "hint"), REJECTED, ids=lambda each: str(each)[:24])
+def test_invalid_topics_are_rejected(asked: CreatableTopic, code: ErrorCode, hint: str) -> None:
     bench = MachineBench.started(2)
     create(bench, topic("here_there"))
     before = len(bench.log)
@@ -162,8 +162,8 @@ def test_fenced_brokers_are_replicas_but_not_in_sync() -> None:
     (all_fenced,) = create(bench, topic("u", partitions=-1, replicas=-1, assignments={0: [1]}))
     assert ErrorCode(all_fenced.error_code) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
     bench.heartbeat(2, want_fence=True)
-    (nobody,) = create(bench, topic("u"))
-    assert ErrorCode(nobody.error_code) is ErrorCode.INVALID_REPLICATION_FACTOR
+    (rejected,) = create(bench, topic("u"))
+    assert ErrorCode(rejected.error_code) is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 def test_directory_is_the_only_one_or_the_brokers_choice() -> None:

@@ -92,7 +92,7 @@ def test_a_cut_of_one_direction_holds_back_what_it_carries(bench: Bench) -> None
     assert bench.near.received == b"A"
 
 
-def test_nobody_can_connect_over_a_cut_line(bench: Bench) -> None:
+def test_no_connection_is_made_over_a_cut_line(bench: Bench) -> None:
     bench.network.cut_off("server")
     bench.connect()
     assert bench.near.transport is None

@@ -101,7 +101,7 @@ def test_work_of_an_executor_takes_its_time_and_its_turn() -> None:
     assert ended == [("first", 30), ("second", 60)]
 
 
-def test_what_nobody_handles_is_known() -> None:
+def test_unhandled_errors_are_collected() -> None:
     bench = Bench()
 
     async def fail() -> None:
