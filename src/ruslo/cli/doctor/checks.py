@@ -218,13 +218,12 @@ def _ports(ports: Sequence[int]) -> Iterator[Finding]:
 def _clock() -> Iterator[Finding]:
     """Timestamps and retention depend on a synchronized clock."""
     synchronized = clock_synchronized()
-    if synchronized is None:
-        yield Finding("clock", State.WARNING, "synchronization is unknown", "run chrony or systemd-timesyncd")
-    elif synchronized:
+    if synchronized:
         yield Finding("clock", State.OK, "synchronized")
-    else:
-        fix = "run chrony or systemd-timesyncd: timestamps and retention depend on the clock"
-        yield Finding("clock", State.WARNING, "not synchronized", fix)
+        return
+    found = "synchronization is unknown" if synchronized is None else "not synchronized"
+    fix = "run chrony or systemd-timesyncd: timestamps and retention depend on the clock"
+    yield Finding("clock", State.WARNING, found, fix)
 
 
 def clock_synchronized() -> bool | None:

@@ -147,14 +147,8 @@ def _print_found(found: list[HangingTransaction], commands: list[str]) -> None:
     rows = [(producer_row(*each.open), each) for each in found]
     print_table(
         [
-            "TOPIC",
-            "PARTITION",
-            "PRODUCER",
-            "EPOCH",
-            "COORDINATOR EPOCH",
-            "TXN START",
-            "IDLE",
-            "TRANSACTIONAL ID",
+            *("TOPIC", "PARTITION", "PRODUCER", "EPOCH"),
+            *("COORDINATOR EPOCH", "TXN START", "IDLE", "TRANSACTIONAL ID"),
         ],
         [
             (

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ruslo.cli.txn.view import ProducerRow
     from ruslo.client.admin.admin import Admin
 
+_HEADERS = ("TOPIC", "PARTITION", "PRODUCER", "EPOCH", "LAST SEQ", "LAST WRITE")
+
 
 @click.command(
     epilog=examples(
@@ -47,16 +49,7 @@ def producers(scopes: list[Scope], bootstrap: str, output: str) -> None:
         hint("No active idempotent or transactional producers found.")
     else:
         print_table(
-            [
-                "TOPIC",
-                "PARTITION",
-                "PRODUCER",
-                "EPOCH",
-                "LAST SEQ",
-                "LAST WRITE",
-                "COORDINATOR EPOCH",
-                "TXN START",
-            ],
+            [*_HEADERS, "COORDINATOR EPOCH", "TXN START"],
             [
                 (
                     row.topic,
