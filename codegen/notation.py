@@ -1,6 +1,6 @@
 """Reads the schema tables of ``src/ruslo/protocol/schema``.
 
-The notation is described at the top of every table. The generator and the tests use what is parsed here.
+The notation is described in the README of that folder. The generator and the tests use what is parsed here.
 """
 
 from __future__ import annotations

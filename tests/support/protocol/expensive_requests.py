@@ -1,4 +1,4 @@
-"""Requests that are as expensive as the bounds of their API allow, built from the generated messages.
+"""Requests that are as expensive as the limits of their API allow, built from the generated messages.
 
 ``python -m tests.support.protocol.expensive_requests [SEED [PER_API [API]]]`` sends them to a node in this
 process and prints the processor time that the event loop spent on the most expensive ones without a break.
@@ -23,9 +23,9 @@ from ruslo.protocol.apis import API_BY_NAME
 from ruslo.protocol.message import Message, Struct
 
 NAMES = ("", "t", "unknown", "distinct")
-"""What the strings of a request are: empty, an existing topic, one unknown name, or many."""
+"""The strings of a request: empty, an existing topic, one unknown name, or many."""
 SHAPES = ("wide", "deep", "square")
-"""Many elements with few in each, one element with many in it, or as many elements as there are in each."""
+"""Many elements with few children, one element with many children, or as many of both."""
 SIZES = ("inline", "most")
 """The largest request that is decoded on the event loop, or the largest that is allowed."""
 
@@ -44,7 +44,7 @@ class Expensive(NamedTuple):
 
 
 def expensive_requests(seed: int, per_api: int | None = None) -> Iterator[Expensive]:
-    """The requests of every API that clients may send; ``per_api`` of each, chosen by the seed, or all."""
+    """Requests of every API that clients may send; ``per_api`` random ones of each, or all."""
     rng = random.Random(seed)
     for name in sorted(HANDLERS):
         choices = list(_choices(name))
@@ -72,7 +72,7 @@ def _arrays(struct: type[Struct]) -> list[str]:
 
 
 def _element_of(hint: Any) -> type | None:
-    """The type of an array's elements; None where the field is not an array."""
+    """The type of the elements of an array; None if the field is not an array."""
     if typing.get_origin(hint) is list:
         return typing.cast(type, typing.get_args(hint)[0])
     for each in typing.get_args(hint):

@@ -84,7 +84,7 @@ class ValueMaker:
         return self._whole(self._struct(self._message.root))
 
     def nulls(self) -> Message:
-        """Null wherever the version allows it; arrays that must exist have one element."""
+        """A message with null in every field that allows it; other arrays have one element."""
         return self._whole(self._struct(self._message.root, nulls=True))
 
     def _whole(self, value: Struct) -> Message:

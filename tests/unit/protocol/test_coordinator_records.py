@@ -69,7 +69,7 @@ def test_records_of_other_topics_are_rejected() -> None:
         GROUP_RECORDS.encode_value(GroupMetadataKey(), 0)
 
 
-def test_unsupported_types_raise_an_error_of_their_own() -> None:
+def test_unsupported_types_raise_unknown_record_type_error() -> None:
     with pytest.raises(
         UnknownRecordTypeError, match="type 99 of __consumer_offsets is not supported"
     ) as caught:

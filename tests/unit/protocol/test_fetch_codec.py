@@ -1,4 +1,4 @@
-"""The hand-written Fetch codec, held equal to the generated one."""
+"""The hand-written Fetch codec equals the generated one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ topic_ids = st.binary(min_size=16, max_size=16)
 
 
 def flat(request: FetchRequest, version: int) -> FetchBody:
-    """What the generated codec understood, in the words of the hand-written one."""
+    """A message of the generated codec as tuples of the hand-written one."""
     from_state = version >= 15
     return FetchBody(
         request.cluster_id,
@@ -86,7 +86,7 @@ def flat(request: FetchRequest, version: int) -> FetchBody:
 
 
 def agree(body: bytes, version: int) -> bool:
-    """Both codecs understand the same, or refuse; whether they understood."""
+    """Assert that both codecs decode the same or raise; returns whether they decoded."""
     frame = HEAD + body + TAIL
     end = len(HEAD) + len(body)
     try:

@@ -50,7 +50,7 @@ def test_a_valid_batch_is_returned_unchanged(codec: Codec) -> None:
 
 class TestKeys:
     @pytest.mark.parametrize("codec", Codec)
-    def test_a_compacted_topic_names_the_records_without(self, codec: Codec) -> None:
+    def test_errors_name_the_records_without_a_key_in_a_compacted_topic(self, codec: Codec) -> None:
         answer = refused(build_batch(RECORDS, codec=codec), COMPACTED)
         assert answer.code == ErrorCode.INVALID_RECORD
         assert [error.batch_index for error in answer.record_errors] == [1]
@@ -59,17 +59,17 @@ class TestKeys:
     def test_an_empty_key_is_a_key(self) -> None:
         assert validated(build_batch([Record(0, NOW, b"", b"v")]), COMPACTED)
 
-    def test_other_topics_do_not_mind(self) -> None:
+    def test_other_topics_accept_records_without_a_key(self) -> None:
         assert validated(build_batch(RECORDS), PLAIN)
 
-    def test_a_missing_key_beside_a_wrong_time(self) -> None:
+    def test_a_missing_key_and_an_invalid_timestamp(self) -> None:
         records = [Record(0, NOW + 2 * HOUR_MS, None, b""), Record(1, NOW + 2 * HOUR_MS, b"k", b"")]
         answer = refused(build_batch(records), COMPACTED)
         assert answer.code == ErrorCode.INVALID_TIMESTAMP
         assert "key" in answer.record_errors[0].message
         assert "range" in answer.record_errors[1].message
 
-    def test_the_list_of_errors_has_an_end(self) -> None:
+    def test_the_number_of_record_errors_is_limited(self) -> None:
         answer = refused(build_batch([Record(index, NOW, None, b"") for index in range(1500)]), COMPACTED)
         assert len(answer.record_errors) == 1000
 
@@ -78,7 +78,7 @@ class TestCreateTime:
     config = LogConfig(message_timestamp_before_max_ms=5000, message_timestamp_after_max_ms=1000)
 
     @pytest.mark.parametrize("codec", Codec)
-    def test_the_window(self, codec: Codec) -> None:
+    def test_the_allowed_range_of_timestamps(self, codec: Codec) -> None:
         times = [NOW - 5000, NOW - 5001, NOW + 1000, NOW + 1001, -1]
         records = [Record(index, time, b"k", b"v") for index, time in enumerate(times)]
         answer = refused(build_batch(records, codec=codec), self.config)
@@ -88,26 +88,26 @@ class TestCreateTime:
 
     @pytest.mark.parametrize("codec", Codec)
     @pytest.mark.parametrize("wrong", [-1, 0, NOW + 3, NOW + 500])
-    def test_a_wrong_maximum_is_put_right(self, codec: Codec, wrong: int) -> None:
+    def test_a_wrong_max_timestamp_is_corrected(self, codec: Codec, wrong: int) -> None:
         batch = changed(build_batch(KEYED, codec=codec), ">q", layout.MAX_TIMESTAMP_AT, wrong)
         accepted = validated(batch, PLAIN)
         assert accepted.batch == build_batch(KEYED, codec=codec)
         assert accepted.header == read_header(accepted.batch)
         assert accepted.batch.obj is batch
 
-    def test_a_wrong_maximum_in_memory_that_cannot_be_written(self) -> None:
+    def test_a_wrong_max_timestamp_in_a_readonly_buffer(self) -> None:
         batch = bytes(changed(build_batch(KEYED), ">q", layout.MAX_TIMESTAMP_AT, 5))
         rules = BatchRules.of(PLAIN)
         view = memoryview(batch)
         accepted = validate_records(view, check_batch(view, rules), rules, NOW)
         assert accepted.batch == build_batch(KEYED)
 
-    def test_the_log_append_time_bit_is_taken_away(self) -> None:
+    def test_the_log_append_time_bit_is_removed(self) -> None:
         accepted = validated(build_batch(KEYED, attributes=layout.LOG_APPEND_TIME), PLAIN)
         assert accepted.batch == build_batch(KEYED)
         assert accepted.log_append_time == -1
 
-    def test_the_log_append_time_bit_without_a_time(self) -> None:
+    def test_the_log_append_time_bit_without_a_timestamp(self) -> None:
         batch = build_batch(KEYED, attributes=layout.LOG_APPEND_TIME)
         answer = refused(changed(batch, ">q", layout.MAX_TIMESTAMP_AT, -1), PLAIN)
         assert answer.code == ErrorCode.INVALID_TIMESTAMP
@@ -127,7 +127,7 @@ class TestLogAppendTime:
         assert header.base_timestamp == NOW
         assert {record.timestamp for record in read_records(accepted.batch)} == {NOW + DELAY_MS}
 
-    def test_any_time_of_the_client_s_passes(self) -> None:
+    def test_any_timestamp_of_the_client_is_accepted(self) -> None:
         assert validated(build_batch([Record(0, 5, None, None), Record(1, NOW * 2, None, None)]), APPEND_TIME)
 
     def test_the_client_must_not_set_the_bit(self) -> None:
@@ -193,12 +193,12 @@ class TestRecompression:
 
 class TestPayload:
     @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-    def test_what_cannot_be_unfolded(self, codec: Codec) -> None:
+    def test_records_that_cannot_be_decompressed(self, codec: Codec) -> None:
         batch = with_payload(b"\xff" * 30, count=2, attributes=codec)
         assert refused(batch, PLAIN).code == ErrorCode.UNKNOWN_SERVER_ERROR
 
     @pytest.mark.parametrize("codec", Codec)
-    def test_records_that_do_not_add_up(self, codec: Codec) -> None:
+    def test_malformed_records(self, codec: Codec) -> None:
         batch = with_payload(compress(codec, payload_of(KEYED[:2])), count=3, attributes=codec)
         assert refused(batch, PLAIN).code == ErrorCode.INVALID_RECORD
 
@@ -211,12 +211,12 @@ class TestPayload:
         assert refused(self.gaps(Codec.NONE), PLAIN).code == ErrorCode.INVALID_RECORD
         assert refused(self.gaps(Codec.LZ4), PLAIN).code == ErrorCode.UNKNOWN_SERVER_ERROR
 
-    def test_a_batch_that_gets_another_codec_is_numbered_anew(self) -> None:
+    def test_recompression_assigns_new_offset_deltas(self) -> None:
         accepted = validated(self.gaps(Codec.LZ4), LogConfig(compression_type="zstd"))
         assert [record.offset for record in read_records(accepted.batch)] == [0]
 
     @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-    def test_bombs_are_to_be_split(self, codec: Codec) -> None:
+    def test_decompression_bombs_are_too_large(self, codec: Codec) -> None:
         batch = build_batch([Record(0, NOW, None, bytes(200_000))], codec=codec)
         small = dataclasses.replace(BatchRules.of(PLAIN), max_decompressed_bytes=100_000)
         view = memoryview(batch)
@@ -224,7 +224,7 @@ class TestPayload:
             validate_records(view, check_batch(view, small), small, NOW)
         assert answer.value.code == ErrorCode.MESSAGE_TOO_LARGE
 
-    def test_more_records_than_a_loop_can_bear(self) -> None:
+    def test_too_many_records_to_decode(self) -> None:
         batch = with_payload(bytes(7 * MAX_DECODED_RECORDS + 7), count=1)
         changed(batch, ">i", layout.COUNT_AT, MAX_DECODED_RECORDS + 1)
         changed(batch, ">i", layout.LAST_OFFSET_DELTA_AT, MAX_DECODED_RECORDS)

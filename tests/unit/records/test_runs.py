@@ -20,8 +20,8 @@ def run_at(data: bytes, left: int) -> Run:
 
 
 @pytest.mark.parametrize("count", [8, 63, 64, 65, 511, 512, 513, 5000])
-def test_a_run_goes_as_far_as_records_have_one_length(count: int) -> None:
-    """From the 64th on an offset has two bytes, so the key must be shorter for the same length."""
+def test_a_run_ends_where_the_length_changes(count: int) -> None:
+    """From the 64th record an offset has two bytes, so the key must be shorter for the same length."""
     records = [Record(at, 5, b"k" * (5 - (at >= 64)), b"v") for at in range(count)]
     data = body_of([*records, Record(count, 5, b"another", b"v")])
     run = run_at(data, count + 1)
@@ -42,18 +42,18 @@ def test_timestamps_of_several_bytes_make_a_run_too() -> None:
     assert (run.records, run.stamp_end - run.stamp_at) == (29, 6)
 
 
-def test_short_runs_are_not_worth_it() -> None:
+def test_short_runs_are_ignored() -> None:
     data = body_of([Record(at, 5, b"k", b"v") for at in range(7)])
     assert find_run(data, 0, len(data), 7) is None
 
 
-def test_a_record_that_exceeds_the_data_is_told() -> None:
+def test_a_record_that_exceeds_the_data_raises() -> None:
     data = body_of([Record(0, 5, b"k", b"v")])
     with pytest.raises(ProtocolError, match="exceeds the data"):
         find_run(data, 0, len(data) - 1, 1)
 
 
-def test_lengths_that_are_none_are_told() -> None:
+def test_invalid_lengths_raise() -> None:
     for length in (b"\x00", b"\x01", b"\x81\x01", b"\x81\x80\x01", b"\xff\xff\xff\xff\x7f"):
         with pytest.raises(ProtocolError):
             find_run(length + bytes(200), 0, 200, 10)
@@ -64,7 +64,7 @@ def test_lengths_of_three_bytes_make_a_run_too() -> None:
     assert run_at(data, 10).records == 10
 
 
-def test_records_that_only_begin_alike_are_no_run() -> None:
+def test_records_with_the_same_first_byte_only_are_not_a_run() -> None:
     """Their lengths have the same first byte, and differ in the second."""
     records = [Record(at, 5, b"k", bytes(100 if at % 2 else 164)) for at in range(20)]
     data = body_of(records)

@@ -27,7 +27,7 @@ WINDOW = LogConfig(message_timestamp_before_max_ms=60_000, message_timestamp_aft
 
 
 def wants(batch: bytearray, config: LogConfig) -> tuple[bool, bool]:
-    """Whether there is work, whether the records must be decoded."""
+    """Whether the batch needs work, and whether its records must be decoded."""
     rules = BatchRules.of(config)
     header = check_batch(memoryview(batch), rules)
     return needs_work(header, rules, NOW), needs_records(header, rules, NOW)
@@ -47,7 +47,7 @@ def wants(batch: bytearray, config: LogConfig) -> tuple[bool, bool]:
         (LogConfig(message_timestamp_type="LogAppendTime"), True, False),
     ],
 )
-def test_what_a_topic_needs(config: LogConfig, work: bool, records: bool) -> None:
+def test_topics_that_need_decoding(config: LogConfig, work: bool, records: bool) -> None:
     assert wants(build_batch(KEYED, codec=Codec.GZIP), config) == (work, records)
 
 
@@ -61,12 +61,12 @@ def test_what_a_topic_needs(config: LogConfig, work: bool, records: bool) -> Non
         ([NOW, -1], False),
     ],
 )
-def test_times_that_the_header_cannot_vouch_for(times: list[int], suspicious: bool) -> None:
+def test_suspicious_timestamps_in_the_header(times: list[int], suspicious: bool) -> None:
     batch = build_batch([Record(index, time, b"k", b"v") for index, time in enumerate(times)])
     assert wants(batch, WINDOW) == (suspicious, suspicious)
 
 
-def test_a_maximum_below_the_first_time_is_suspicious() -> None:
+def test_a_max_timestamp_below_the_base_timestamp_is_suspicious() -> None:
     batch = changed(build_batch(KEYED), ">q", layout.MAX_TIMESTAMP_AT, NOW - 1)
     assert wants(batch, LogConfig()) == (True, True)
 
@@ -78,20 +78,20 @@ def test_the_log_append_time_bit_is_suspicious() -> None:
 
 
 class TestAcceptBatch:
-    def test_a_plain_batch_is_the_view_that_came(self) -> None:
+    def test_a_plain_batch_is_not_copied(self) -> None:
         batch = build_batch(KEYED, codec=Codec.LZ4)
         accepted = accept_batch(memoryview(batch), BatchRules.of(LogConfig()), NOW)
         assert accepted.batch.obj is batch
         assert accepted.header == read_header(batch)
         assert accepted.log_append_time == -1
 
-    def test_header_mode_takes_records_on_trust(self) -> None:
+    def test_header_mode_does_not_decode_records(self) -> None:
         garbage = with_payload(b"\xff" * 30, count=2)
         assert accept_batch(memoryview(garbage), BatchRules.of(LogConfig()), NOW)
         with pytest.raises(BatchRefused):
             accept_batch(memoryview(garbage), BatchRules.of(LogConfig(ruslo_record_validation="full")), NOW)
 
-    def test_bytes_behind_are_cut_off(self) -> None:
+    def test_bytes_after_the_batch_are_removed(self) -> None:
         batch = build_batch(KEYED)
         for config in (
             LogConfig(),
@@ -111,7 +111,7 @@ class TestAcceptBatch:
         assert read_header(accepted.batch).is_log_append_time
         assert accepted.log_append_time == NOW + 5
 
-    def test_header_mode_names_the_record_with_the_wrong_time(self) -> None:
+    def test_header_mode_names_the_record_with_the_invalid_timestamp(self) -> None:
         times = [NOW, NOW + 60_001, NOW]
         batch = build_batch([Record(index, time, b"k", b"v") for index, time in enumerate(times)])
         with pytest.raises(BatchRefused) as refused:
@@ -148,7 +148,7 @@ def test_patch_keeps_the_crc() -> None:
     assert check_crc(batch)
 
 
-def test_settings_become_rules() -> None:
+def test_rules_of_a_config() -> None:
     rules = BatchRules.of(LogConfig(compression_type="lz4", compression_lz4_level=12, segment_bytes=1 << 20))
     assert (rules.target_codec, rules.target_level) == (Codec.LZ4, 12)
     assert rules.max_length == (1 << 20) - layout.LENGTH_OVERHEAD

@@ -41,13 +41,13 @@ def test_unsigned_round_trip(value: int) -> None:
     assert decode_uvarint(encoded, 0) == (value, len(encoded))
 
 
-def test_numbers_beyond_64_bits_cannot_be_written() -> None:
+def test_numbers_over_64_bits_raise() -> None:
     with pytest.raises(ValueError, match="64 bits"):
         encode_varint(2**63)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80", b"\xff\xff\xff\xff"])
-def test_cut_numbers(data: bytes) -> None:
+def test_truncated_numbers(data: bytes) -> None:
     with pytest.raises(ProtocolError, match="data ends inside the varint"):
         decode_varint(data, 0)
 
