@@ -24,7 +24,7 @@ class BrokerUnreachable(KafkaError):
         super().__init__(ErrorCode.NETWORK_EXCEPTION, message)
         self.addresses = tuple(addresses)
         self.refused = refused
-        """Every host answered, and said that nobody listens there: proof, unlike silence."""
+        """Whether every address refused the connection: proof that no process listens, unlike a timeout."""
 
     @classmethod
     def from_problems(cls, problems: Sequence[tuple[tuple[str, int], BaseException]]) -> BrokerUnreachable:
@@ -47,7 +47,7 @@ class RequestTimedOut(KafkaError):
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether the host said, at every address it has, that nobody listens."""
+    """Whether the host refused the connection at each of its addresses."""
     if isinstance(error, ConnectionRefusedError):
         return True
     # A name with several addresses: the event loop puts all failures into one text.
@@ -59,7 +59,7 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
     if isinstance(error, TimeoutError):
-        return "no answer in time"
+        return "timed out"
     # UnicodeError: a name that no host can have, such as one with two dots in a row.
     if isinstance(error, socket.gaierror | UnicodeError):
         return "unknown host name"

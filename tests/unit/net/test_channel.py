@@ -48,9 +48,9 @@ def with_broker(
 
 
 def answering_metadata(
-    answer: Callable[[ReceivedRequest], ScriptedResponse | Awaitable[ScriptedResponse]],
+    response: Callable[[ReceivedRequest], ScriptedResponse | Awaitable[ScriptedResponse]],
 ) -> Script:
-    return lambda asked: {METADATA: answer}[asked.api_key](asked)
+    return lambda asked: {METADATA: response}[asked.api_key](asked)
 
 
 def ask_metadata(connection: Channel, *, timeout_ms: int | None = None) -> Awaitable[MetadataResponse]:
@@ -101,8 +101,8 @@ def test_a_broker_that_knows_only_an_old_api_versions() -> None:
 
 def test_requests_are_pipelined_and_matched() -> None:
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
-        answers = await asyncio.gather(*(ask_metadata(connection) for _ in range(50)))
-        assert len(answers) == 50
+        responses = await asyncio.gather(*(ask_metadata(connection) for _ in range(50)))
+        assert len(responses) == 50
         assert broker.connections == 1
         assert len({asked.correlation_id for asked in broker.requests}) == 51
 
@@ -210,7 +210,7 @@ async def test_a_request_timeout_closes_the_channel() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "message"),
+    ("response", "message"),
     [
         (struct.pack(">i", 2_000_000), "the response size is 2000000 bytes"),
         (struct.pack(">i", -5), "the response size is -5 bytes"),
@@ -219,12 +219,12 @@ async def test_a_request_timeout_closes_the_channel() -> None:
         (struct.pack(">ii", 4, 12345), "unknown correlation id 12345"),
     ],
 )
-def test_bytes_that_are_not_a_response(answer: bytes, message: str) -> None:
+def test_bytes_that_are_not_a_response(response: bytes, message: str) -> None:
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
         with pytest.raises(ConnectionLost, match=message):
             await ask_metadata(connection)
 
-    with_broker(answering_metadata(lambda asked: answer), use)
+    with_broker(answering_metadata(lambda asked: response), use)
 
 
 @pytest.mark.parametrize("tail", [b"", b"\xff" * 20])

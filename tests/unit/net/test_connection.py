@@ -274,11 +274,11 @@ async def test_ranges_of_any_size_and_bytes_alternate(tmp_path: Path, size: int)
     (tmp_path / "data").write_bytes(data)
     echo = Echo()
     with (tmp_path / "data").open("rb") as file:
-        answer = [
+        response = [
             struct.pack(">i", 3 * (size + 1)),
             *(chunk for at in (5, 6, 7) for chunk in (b"<", Range(file, at, size))),
         ]
-        echo.on_frame = lambda connection, body: connection.send_all(answer)
+        echo.on_frame = lambda connection, body: connection.send_all(response)
         async with serving(echo) as port, client(port) as (reader, writer):
             writer.write(frame(b"a") + frame(b"b"))
             for _ in range(2):
@@ -389,7 +389,7 @@ def test_a_client_that_does_not_read_is_not_read_from(tmp_path: Path) -> None:
             head = struct.pack(">i", 8_000_000)
             echo.on_frame = lambda connection, body: connection.send_all((head, Range(file, 0, 8_000_000)))
             async with serving(echo) as port:
-                # A small window, so that the kernel cannot take the answers for us.
+                # A small window, so that the kernel cannot take the responses for us.
                 reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
                 for _ in range(20):
                     writer.write(frame(b"more"))
@@ -406,8 +406,8 @@ def test_a_client_that_does_not_read_is_not_read_from(tmp_path: Path) -> None:
 
 def test_many_small_requests_with_large_responses_are_handled_a_few_at_a_time() -> None:
     echo = Echo()
-    answer = frame(bytes(100_000))
-    echo.on_frame = lambda connection, body: connection.send(answer)
+    response = frame(bytes(100_000))
+    echo.on_frame = lambda connection, body: connection.send(response)
 
     async def main() -> None:
         async with serving(echo) as port:
@@ -536,8 +536,8 @@ async def test_a_client_that_reads_nothing_is_disconnected_like_an_idle_one(tmp_
 
 async def test_responses_are_sent_before_the_server_closes() -> None:
     echo = Echo()
-    answer = frame(bytes(30_000_000))
-    echo.on_frame = lambda connection, body: connection.send(answer)
+    response = frame(bytes(30_000_000))
+    echo.on_frame = lambda connection, body: connection.send(response)
     async with serving(echo) as port, client(port) as (reader, writer):
         writer.write(frame(b"more"))
         await until(lambda: bool(echo.frames))

@@ -23,15 +23,15 @@ class Transport(asyncio.Transport):
 
 def feed(protocol: FrameProtocol, data: bytes, pieces: list[int]) -> None:
     """As an event loop would, in pieces of these sizes, again and again."""
-    pos = turn = 0
+    pos = piece = 0
     while pos < len(data):
         buffer = protocol.get_buffer(-1)
-        size = min(len(buffer), pieces[turn % len(pieces)], len(data) - pos)
+        size = min(len(buffer), pieces[piece % len(pieces)], len(data) - pos)
         buffer[:size] = data[pos : pos + size]
         del buffer
         protocol.buffer_updated(size)
         pos += size
-        turn += 1
+        piece += 1
 
 
 async def cut(data: bytes, pieces: list[int]) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""From frame to answer: headers, versions, malformed requests, errors of handlers."""
+"""From frame to response: headers, versions, malformed requests, errors of handlers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def replace_handler(node: LiveNode, name: str, handle: Callable[..., Any]) -> No
 
 
 async def test_every_version_of_every_api_gets_a_response(tmp_path: Path) -> None:
-    """An empty request of each API in each version: an answer in that version's shape, or a refusal."""
+    """An empty request of each API in each version: a response in that version's shape, or a refusal."""
     async with live_node(tmp_path) as node:
         for row in served(node).values():
             for version in range(row.api.min_version, row.api.max_version + 1):
@@ -64,17 +64,17 @@ async def test_every_version_of_every_api_gets_a_response(tmp_path: Path) -> Non
                     request = row.api.request()
                     if isinstance(request, ProduceRequest):
                         request.acks = 1
-                    answer = await client.call(request, row.api.response, version)
-                    assert answer is not None
+                    response = await client.call(request, row.api.response, version)
+                    assert response is not None
 
 
 async def test_what_is_announced_is_what_is_served(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
-        answer = await client.call(
+        response = await client.call(
             ApiVersionsRequest(client_software_name="test", client_software_version="1"),
             ApiVersionsResponse,
         )
-        announced = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+        announced = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
         assert set(announced) == set(served(node))
         for api_key, span in announced.items():
             api = API_BY_KEY[api_key]
@@ -103,9 +103,9 @@ async def test_an_unknown_version_of_api_versions_gets_a_response_in_version_0(
         client.send_bytes(frame(struct.pack(">hhih", API_VERSIONS, version, 77, -1) + b"future bytes"))
         body = await client.read_frame()
         assert struct.unpack_from(">i", body)[0] == 77
-        answer = ApiVersionsResponse.from_bytes(body[4:], 0)
-        assert ErrorCode(answer.error_code) is ErrorCode.UNSUPPORTED_VERSION
-        assert {each.api_key for each in answer.api_keys} == set(served(node))
+        response = ApiVersionsResponse.from_bytes(body[4:], 0)
+        assert ErrorCode(response.error_code) is ErrorCode.UNSUPPORTED_VERSION
+        assert {each.api_key for each in response.api_keys} == set(served(node))
         # The client continues on the same connection, in a version from the response.
         retried = await client.call(ApiVersionsRequest(), ApiVersionsResponse, 2)
         assert retried.error_code == 0
@@ -201,14 +201,14 @@ async def test_errors_of_handlers(tmp_path: Path, caplog: pytest.LogCaptureFixtu
         ):
             caplog.clear()
             replace_handler(node, "DescribeCluster", handle)
-            answer = await client.call(DescribeClusterRequest(), DescribeClusterResponse)
-            assert ErrorCode(answer.error_code) is code
-            assert answer.error_message
+            response = await client.call(DescribeClusterRequest(), DescribeClusterResponse)
+            assert ErrorCode(response.error_code) is code
+            assert response.error_message
             failures = [each for each in caplog.records if each.levelname == "ERROR"]
             assert len(failures) == (code is ErrorCode.UNKNOWN_SERVER_ERROR)
             assert all(each.exc_info for each in failures)
 
-        # Where an answer has no room for an error the connection ends instead.
+        # If a response has no field for an error the connection is closed instead.
         for handle in (fail, fail_later):
             replace_handler(node, "ListOffsets", handle)
             async with connected(node.bootstrap) as other:
@@ -270,8 +270,8 @@ async def test_a_request_finds_the_work_of_the_one_before_it_done(tmp_path: Path
         assert (await client.receive(CreateTopicsResponse)).topics[0].error_code == 0
         produced = await client.receive(ProduceResponse)
         assert produced.responses[0].partition_responses[0].error_code == 0
-        answer = await client.receive(DeleteRecordsResponse)
-        assert answer.topics[0].partitions[0].low_watermark == 2
+        response = await client.receive(DeleteRecordsResponse)
+        assert response.topics[0].partitions[0].low_watermark == 2
         assert (await client.receive(ListOffsetsResponse)).topics[0].partitions[0].offset == 2
 
 

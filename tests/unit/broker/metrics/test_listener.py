@@ -1,4 +1,4 @@
-"""The HTTP listener: what it answers, and what it does not let itself be asked."""
+"""The HTTP listener: its responses, and its limits."""
 
 from __future__ import annotations
 

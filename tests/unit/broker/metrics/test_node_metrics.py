@@ -44,8 +44,8 @@ async def commit(client: RawClient, group: str, topic: str, index: int, offset: 
         topics=[OffsetCommitRequestTopic(name=topic, partitions=[partition])],
     )
     while True:
-        answer = await client.call(request, OffsetCommitResponse, OFFSET_COMMIT_BY_NAME)
-        if answer.topics[0].partitions[0].error_code == 0:
+        response = await client.call(request, OffsetCommitResponse, OFFSET_COMMIT_BY_NAME)
+        if response.topics[0].partitions[0].error_code == 0:
             return
         await asyncio.sleep(0.02)
 

@@ -120,8 +120,8 @@ class TestAnswers:
         async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
             await node.create("t", partitions=2)
             keys = [f"group-{at}" for at in range(3000)]
-            answer = await client.call(FindCoordinatorRequest(coordinator_keys=keys), FindCoordinatorResponse)
-            assert [each.key for each in answer.coordinators] == keys
+            result = await client.call(FindCoordinatorRequest(coordinator_keys=keys), FindCoordinatorResponse)
+            assert [each.key for each in result.coordinators] == keys
             groups = await client.call(DescribeGroupsRequest(groups=keys), DescribeGroupsResponse)
             assert sorted(each.group_id for each in groups.groups) == sorted(keys)
             topics = [MetadataRequestTopic(name=name) for name in ["t", *keys]]
@@ -189,9 +189,9 @@ class TestRecords:
             offsets = []
             for _ in batches:
                 response: Any = await client.receive(API_BY_NAME["Produce"].response)
-                answer = response.responses[0].partition_responses[0]
-                assert answer.error_code == 0
-                offsets.append(answer.base_offset)
+                result = response.responses[0].partition_responses[0]
+                assert result.error_code == 0
+                offsets.append(result.base_offset)
             assert offsets == [0, 1, 20_001, 20_002, 40_002]
 
     async def test_a_large_batch_that_begins_a_transaction(self, tmp_path: Path) -> None:
@@ -217,9 +217,9 @@ class TestRecords:
                 client.send(node.produce_request(batches, transactional_id="tx"), 12)
             for _ in range(2):
                 response: Any = await client.receive(API_BY_NAME["Produce"].response)
-                answers = [topic.partition_responses[0] for topic in response.responses]
-                offsets.append(answers[0].base_offset)
-                codes += [answer.error_code for answer in answers]
+                results = [topic.partition_responses[0] for topic in response.responses]
+                offsets.append(results[0].base_offset)
+                codes += [result.error_code for result in results]
             assert offsets == [0, 20_000]
             assert codes == [ErrorCode.NONE, ErrorCode.INVALID_RECORD, ErrorCode.NONE]
 

@@ -1,4 +1,4 @@
-"""A machine is woken at its deadline; after a standstill others are heard first."""
+"""A machine is woken at its deadline; after a suspension pending requests are read first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SESSION_MS = 9_000
 
 
 class Bench:
-    """Somebody who takes another for dead after a session without a word."""
+    """A machine that considers its peer dead after a session timeout without a heartbeat."""
 
     def __init__(self) -> None:
         self.clock = SimClock(1)
