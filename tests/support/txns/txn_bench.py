@@ -25,8 +25,8 @@ from ruslo.machines.txns.errors import error_response
 from ruslo.machines.txns.events import (
     AllocateProducerId,
     ClusterChanged,
-    MarkersAnswered,
     MarkersFenced,
+    MarkersResult,
     ProducerIdAllocated,
     RequestInfo,
     SendMarkers,
@@ -283,11 +283,11 @@ class TxnBench:
         judge: Verdict = (lambda marker: verdict) if isinstance(verdict, ErrorCode) else verdict
         codes = {marker: judge(marker) for marker in markers_of(send)}
         self.markers += [marker for marker, code in codes.items() if code is ErrorCode.NONE]
-        self.run(MarkersAnswered(send.send_id, codes_of(_response(request, codes))))
+        self.run(MarkersResult(send.send_id, codes_of(_response(request, codes))))
 
     def lose_markers(self, at: int = 0) -> None:
         """The connection to a leader breaks."""
-        self.run(MarkersAnswered(self.sends.pop(at).send_id, None))
+        self.run(MarkersResult(self.sends.pop(at).send_id, None))
 
     def fail_uncommitted(self, code: ErrorCode) -> None:
         failed, self.uncommitted = self.uncommitted, []

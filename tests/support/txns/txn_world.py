@@ -21,7 +21,7 @@ from random import Random
 from typing import NamedTuple
 
 from ruslo.machines.machine import TimerFired
-from ruslo.machines.txns.events import MarkersAnswered, SendMarkers
+from ruslo.machines.txns.events import MarkersResult, SendMarkers
 from ruslo.machines.txns.metadata import TxnMetadata
 from ruslo.machines.txns.outcome import TxnOutcome
 from ruslo.machines.txns.records import state_of
@@ -257,7 +257,7 @@ class World:
             self.write_unheard(send)
         elif fate == 2:
             self.late_markers.append(send)
-        self.bench.run(MarkersAnswered(send.send_id, None))
+        self.bench.run(MarkersResult(send.send_id, None))
         self.check_sends()
 
     def late_marker_arrives(self) -> None:

@@ -40,7 +40,7 @@ class SendMarkers(NamedTuple):
     send_id: int
 
 
-class MarkersAnswered(NamedTuple):
+class MarkersResult(NamedTuple):
     """The result of a ``SendMarkers``; exactly one for each."""
 
     send_id: int
@@ -67,7 +67,7 @@ TxnEffect: TypeAlias = SendMarkers | AllocateProducerId | MarkersFenced
 TxnEvent: TypeAlias = (
     Requested[Message, RequestInfo]
     | ProducerIdAllocated
-    | MarkersAnswered
+    | MarkersResult
     | ClusterChanged
     | Loaded
     | Unloaded

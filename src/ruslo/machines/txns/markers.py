@@ -27,7 +27,7 @@ from itertools import count
 from ruslo.machines.machine import Outcome
 from ruslo.machines.txns.cluster_view import NO_LEADER
 from ruslo.machines.txns.end_txn import complete
-from ruslo.machines.txns.events import MarkersAnswered, MarkersFenced, SendMarkers, TxnEffect
+from ruslo.machines.txns.events import MarkersFenced, MarkersResult, SendMarkers, TxnEffect
 from ruslo.machines.txns.marker_requests import EndMarker
 from ruslo.machines.txns.metadata import TxnMetadata
 from ruslo.machines.txns.outcome import BYTES_PER_STEP, TxnOutcome
@@ -78,7 +78,7 @@ class Markers:
             )
         return self._send(state, completions)
 
-    def answered(self, state: ShardState, event: MarkersAnswered) -> TxnOutcome:
+    def apply_result(self, state: ShardState, event: MarkersResult) -> TxnOutcome:
         completed: list[TxnRecord] = []
         fenced: list[TxnEffect] = []
         codes = {} if event.codes is None else event.codes

@@ -36,7 +36,7 @@ from ruslo.machines.txns.cluster_view import ClusterView
 from ruslo.machines.txns.errors import append_error
 from ruslo.machines.txns.events import (
     ClusterChanged,
-    MarkersAnswered,
+    MarkersResult,
     ProducerIdAllocated,
     RequestInfo,
     TxnEffect,
@@ -85,8 +85,8 @@ class TxnShard:
             return self._request(event.request, event.context, event.token)
         if isinstance(event, AppendCommitted):
             return self._append_committed(event)
-        if isinstance(event, MarkersAnswered):
-            return self._markers.answered(state, event)
+        if isinstance(event, MarkersResult):
+            return self._markers.apply_result(state, event)
         if isinstance(event, AppendFailed):
             return self._append_failed(event, now)
         if isinstance(event, ClusterChanged):

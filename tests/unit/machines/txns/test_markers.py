@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ruslo.machines.machine import TimerFired
-from ruslo.machines.txns.events import MarkersAnswered
+from ruslo.machines.txns.events import MarkersResult
 from ruslo.machines.txns.states import TxnState
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TopicPartition
@@ -109,7 +109,7 @@ def test_lost_connection_is_tried_again() -> None:
 def test_partitions_missing_in_a_response_are_retried() -> None:
     bench = ending(ORDERS_1, PARCELS_0)
     send = bench.sends.pop()
-    bench.run(MarkersAnswered(send.send_id, {}))
+    bench.run(MarkersResult(send.send_id, {}))
     bench.advance(RETRY_MS)
     assert targets(bench) == {2: {ORDERS_1, PARCELS_0}}
 
@@ -118,7 +118,7 @@ def test_second_response_to_a_request_is_ignored() -> None:
     bench = ending(ORDERS_0)
     send = bench.sends[0]
     bench.answer_markers(ErrorCode.REQUEST_TIMED_OUT)
-    bench.run(MarkersAnswered(send.send_id, None))
+    bench.run(MarkersResult(send.send_id, None))
     bench.advance(RETRY_MS)
     assert len(bench.sends) == 1
 

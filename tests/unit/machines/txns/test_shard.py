@@ -6,7 +6,7 @@ import pytest
 
 from ruslo.machines.machine import Instant, Loaded, Requested, Unloaded
 from ruslo.machines.txns.cluster_view import NO_LEADER, NoCluster
-from ruslo.machines.txns.events import MarkersAnswered, ProducerIdAllocated, RequestInfo
+from ruslo.machines.txns.events import MarkersResult, ProducerIdAllocated, RequestInfo
 from ruslo.machines.txns.settings import TxnSettings
 from ruslo.machines.txns.shard import TxnShard
 from ruslo.machines.txns.states import TxnState
@@ -160,7 +160,7 @@ def test_nothing_is_done_any_more() -> None:
     size = len(bench.log)
     bench.run(Unloaded())
     assert bench.shard.deadline_ms() is None
-    bench.run(MarkersAnswered(send.send_id, None))
+    bench.run(MarkersResult(send.send_id, None))
     bench.change_cluster(bench.cluster)
     assert bench.sends == []
     assert len(bench.log) == size

@@ -29,7 +29,7 @@ from ruslo.machines.groups.consumer.patterns import compile_pattern
 from ruslo.machines.txns.events import (
     AllocateProducerId,
     ClusterChanged,
-    MarkersAnswered,
+    MarkersResult,
     ProducerIdAllocated,
     RequestInfo,
     SendMarkers,
@@ -181,9 +181,9 @@ class TransactionCoordinator(Coordinator[TxnShard]):
         else:
             codes = self._links.request(send.node, request_of(send.markers), WriteTxnMarkersResponse)
         if isinstance(codes, asyncio.Future):
-            codes.add_done_callback(lambda done: shard.handle(answered(send.send_id, done)))
+            codes.add_done_callback(lambda done: shard.handle(markers_result(send.send_id, done)))
         else:
-            shard.handle(MarkersAnswered(send.send_id, codes))
+            shard.handle(MarkersResult(send.send_id, codes))
 
     def _allocate_producer_id(self, shard: Shard, allocation: int) -> None:
         producer_id = self._producer_ids.take()
@@ -211,15 +211,17 @@ class TransactionCoordinator(Coordinator[TxnShard]):
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def answered(send_id: int, done: asyncio.Future[MarkerCodes] | asyncio.Future[Message]) -> MarkersAnswered:
+def markers_result(
+    send_id: int, done: asyncio.Future[MarkerCodes] | asyncio.Future[Message]
+) -> MarkersResult:
     """The result of markers. It is unknown whether they are written if the request failed."""
     if done.cancelled() or done.exception() is not None:
-        return MarkersAnswered(send_id, None)
+        return MarkersResult(send_id, None)
     codes = done.result()
     if isinstance(codes, Message):
         assert isinstance(codes, WriteTxnMarkersResponse)
         codes = codes_of(codes)
-    return MarkersAnswered(send_id, codes)
+    return MarkersResult(send_id, codes)
 
 
 async def _merged(pending: Sequence[Message | asyncio.Future[Message]]) -> Message:

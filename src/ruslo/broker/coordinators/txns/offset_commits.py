@@ -32,8 +32,8 @@ from ruslo.protocol.messages.txn_offset_commit_request import TxnOffsetCommitReq
 from ruslo.records.batch import NO_SEQUENCE
 from ruslo.storage.verification_guard import VerificationGuard
 
-ABORTABLE_FROM = 4
-TRANSACTION_V2_FROM = 5
+ABORTABLE_MIN_VERSION = 4
+TRANSACTION_V2_MIN_VERSION = 5
 
 
 class OffsetCommitter(Protocol):
@@ -78,17 +78,17 @@ class TransactionalOffsetCommits:
         if partition is None or not self._groups.is_active(index):
             return self._groups.submit(request.group_id, request, context)
         producer_id, epoch = request.producer_id, request.producer_epoch
-        adds = context.api_version >= TRANSACTION_V2_FROM
+        adds = context.api_version >= TRANSACTION_V2_MIN_VERSION
         producers = partition.log.producers
         if producers.has_open_transaction(producer_id, epoch) or not (
             adds or self._config().bool("transaction.partition.verification.enable")
         ):
             return self._write(request, context, partition, None)
         promise: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        self._ask(request, context, partition, promise)
+        self._verify(request, context, partition, promise)
         return promise
 
-    def _ask(
+    def _verify(
         self,
         request: TxnOffsetCommitRequest,
         context: RequestContext,
@@ -96,30 +96,30 @@ class TransactionalOffsetCommits:
         promise: asyncio.Future[Message],
     ) -> None:
         producer_id, epoch = request.producer_id, request.producer_epoch
-        adds = context.api_version >= TRANSACTION_V2_FROM
+        adds = context.api_version >= TRANSACTION_V2_MIN_VERSION
         producers = partition.log.producers
         guard = producers.guard(producer_id, epoch, NO_SEQUENCE, self._clock.now_ms())
         name = TopicPartition(GROUP_OFFSETS_TOPIC, partition.index)
 
-        def answered(codes: Mapping[TopicPartition, ErrorCode]) -> None:
+        def verified(codes: Mapping[TopicPartition, ErrorCode]) -> None:
             code = codes[name]
             if code is not ErrorCode.NONE:
-                told = _commit_error(code, context.api_version)
-                promise.set_result(error_response(request, context.api_version, told))
+                code = _commit_error(code, context.api_version)
+                promise.set_result(error_response(request, context.api_version, code))
                 return
             if adds and producers.is_overtaken(producer_id, epoch, guard):
                 # By the marker of the previous transaction. If it were the marker of this one, the
                 # coordinator's epoch would be newer, and the next verification would fail.
-                self._ask(request, context, partition, promise)
+                self._verify(request, context, partition, promise)
                 return
-            answer = self._write(request, context, partition, guard)
-            if isinstance(answer, asyncio.Future):
-                answer.add_done_callback(partial(_pass_on, promise))
+            response = self._write(request, context, partition, guard)
+            if isinstance(response, asyncio.Future):
+                response.add_done_callback(partial(_copy_result, promise))
             else:
-                promise.set_result(answer)
+                promise.set_result(response)
 
         self._verifier.verify(
-            Verification(request.transactional_id, producer_id, epoch, not adds, frozenset({name}), answered)
+            Verification(request.transactional_id, producer_id, epoch, not adds, frozenset({name}), verified)
         )
 
     def _write(
@@ -140,14 +140,14 @@ class TransactionalOffsetCommits:
 def _commit_error(code: ErrorCode, api_version: int) -> ErrorCode:
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    if code is ErrorCode.TRANSACTION_ABORTABLE and api_version < ABORTABLE_FROM:
+    if code is ErrorCode.TRANSACTION_ABORTABLE and api_version < ABORTABLE_MIN_VERSION:
         return ErrorCode.INVALID_TXN_STATE
     if code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.OPERATION_NOT_ATTEMPTED):
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return code
 
 
-def _pass_on(promise: asyncio.Future[Message], done: asyncio.Future[Message]) -> None:
+def _copy_result(promise: asyncio.Future[Message], done: asyncio.Future[Message]) -> None:
     if promise.done():
         return
     if done.cancelled():

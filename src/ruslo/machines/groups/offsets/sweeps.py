@@ -28,7 +28,7 @@ class _Deletion:
     before_offset: int
     """Offsets with records from this log offset on belong to a new topic of that name."""
     groups: deque[str]
-    places: deque[tuple[str, str, int]] = field(default_factory=deque)
+    partitions: deque[tuple[str, str, int]] = field(default_factory=deque)
     """The remaining partitions of groups that were removed from ``groups``."""
 
 
@@ -74,13 +74,13 @@ class Sweeps:
             if not self._deletions or len(records) >= RECORDS_PER_STEP:
                 break
             deletion = self._deletions[0]
-            if not deletion.places:
-                deletion.places += _places(shard, deletion, deletion.groups.popleft())
-            while deletion.places and len(records) < RECORDS_PER_STEP:
-                place = deletion.places.popleft()
-                if _is_of_deleted(shard, deletion, *place):
-                    records.append(offset_tombstone(*place))
-            if not deletion.places and not deletion.groups:
+            if not deletion.partitions:
+                deletion.partitions += _partitions(shard, deletion, deletion.groups.popleft())
+            while deletion.partitions and len(records) < RECORDS_PER_STEP:
+                key = deletion.partitions.popleft()
+                if _is_of_deleted(shard, deletion, *key):
+                    records.append(offset_tombstone(*key))
+            if not deletion.partitions and not deletion.groups:
                 self._deletions.popleft()
         if self._deletions:
             shard.timers.set(TimerKey(NO_GROUP, None, TimerKind.TOPICS_DELETED), now_ms)
@@ -117,7 +117,7 @@ def _is_expired(shard: ShardState, group: Group, topic: str, offset: CommittedOf
     return shard.wall_ms - start_ms >= shard.settings.offsets_retention_ms
 
 
-def _places(shard: ShardState, deletion: _Deletion, group_id: str) -> list[tuple[str, str, int]]:
+def _partitions(shard: ShardState, deletion: _Deletion, group_id: str) -> list[tuple[str, str, int]]:
     return [
         (group_id, topic, partition)
         for topic, partition in shard.offsets.partitions_of(group_id)

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 from ruslo.broker.coordinators.groups.kind import group_kind
 from ruslo.broker.coordinators.runtime.kind import CoordinatorKind, MachineT
 from ruslo.broker.coordinators.runtime.shard import CoordinatorShard
-from ruslo.broker.coordinators.txns.coordinator import answered
+from ruslo.broker.coordinators.txns.coordinator import markers_result
 from ruslo.broker.coordinators.txns.kind import txn_kind
 from ruslo.broker.coordinators.txns.markers import MarkerWriter
 from ruslo.broker.coordinators.txns.offset_commits import TransactionalOffsetCommits
@@ -235,7 +235,7 @@ class SimTxnNode:
         if isinstance(effect, SendMarkers):
             send = effect
             sent = self._cluster.call(self, send.node, request_of(send.markers), MARKERS_VERSION)
-            sent.add_done_callback(lambda done: shard.handle(answered(send.send_id, done)))
+            sent.add_done_callback(lambda done: shard.handle(markers_result(send.send_id, done)))
         elif isinstance(effect, AllocateProducerId):
             shard.handle(ProducerIdAllocated(effect.allocation, self._cluster.new_producer_id()))
 
