@@ -157,7 +157,7 @@ HALF_SENT = {
     "half a body": b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nform",
     "half a chunk": b"POST /login HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nform",
     "half of the second request": b"GET /login HTTP/1.1\r\nHost: localhost\r\n\r\nGET /",
-    "a body that nobody reads": b"GET /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nform",
+    "a body that is not read": b"GET /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nform",
 }
 
 

@@ -75,7 +75,7 @@ def check_file(language: str, text: str) -> None:
     elif language == "properties":
         check_properties(text)
     else:
-        assert language in ("text", "promql"), f"nobody knows how to check a block of {language!r}"
+        assert language in ("text", "promql"), f"there is no check for a block of {language!r}"
 
 
 def check_properties(text: str) -> None:

@@ -48,7 +48,7 @@ class Walk:
 
     def __init__(self, bootstrap: str, group: str, topic: str, admin: AdminClient) -> None:
         self.members: list[Member] = []
-        self.everybody: list[Member] = []
+        self.all_members: list[Member] = []
         self.load = Load(bootstrap, topic)
         self.everything = places(topic, range(PARTITIONS))
         self._admin = admin
@@ -59,7 +59,7 @@ class Walk:
     def join(self, protocol: Protocol, settings: dict[str, Setting] | None = None) -> Member:
         member = Member(self._bootstrap, self._group, [self._topic], protocol, settings)
         self.members.append(member)
-        self.everybody.append(member)
+        self.all_members.append(member)
         self.settle()
         return member
 
@@ -96,12 +96,12 @@ class Walk:
         """Every record is delivered once, because members commit before a partition is revoked."""
         self.load.flush()
         wanted = PARTITIONS * self.load.sent
-        poll_until(self.members, lambda: len({p for m in self.everybody for p in m.read}) == wanted)
+        poll_until(self.members, lambda: len({p for m in self.all_members for p in m.read}) == wanted)
         poll_for(self.members, 0.2)
-        read = [place for member in self.everybody for place in member.read]
+        read = [place for member in self.all_members for place in member.read]
         assert len(set(read)) == wanted
         assert len(read) == wanted
-        assert [member.errors for member in self.everybody] == [[]] * len(self.everybody)
+        assert [member.errors for member in self.all_members] == [[]] * len(self.all_members)
 
 
 @pytest.fixture

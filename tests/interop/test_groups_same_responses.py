@@ -224,9 +224,9 @@ def single_members(bench: Coordinator) -> None:
 
 def refusals(bench: Coordinator) -> None:
     for version in (4, 6, 7, 9):
-        impatient = group_client(bench, "app", "r", join_version=version)
-        impatient.session_ms = 5_999
-        impatient.join()
+        short_timeout = group_client(bench, "app", "r", join_version=version)
+        short_timeout.session_ms = 5_999
+        short_timeout.join()
         group_client(bench, "app", "", join_version=version).join()
         stranger = group_client(bench, "app", "r", join_version=version)
         stranger.member_id = "stranger"

@@ -80,7 +80,7 @@ def wait_until_listening(port: int, timeout_s: float = 90) -> None:
             with socket.create_connection(("127.0.0.1", port), timeout=1):
                 return
         except OSError:
-            assert time.monotonic() < deadline, f"nobody listens on port {port}"
+            assert time.monotonic() < deadline, f"no process listens on port {port}"
             time.sleep(0.05)
 
 

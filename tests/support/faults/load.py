@@ -31,9 +31,9 @@ PARTITIONS = 6
 HISTORY_PARTITIONS = 3
 MEMBERS = 2
 GROUPS = (("cooperative", "committed"), ("consumer", "stored"))
-PATIENCE_S = 120.0
+PROGRESS_TIMEOUT_S = 120.0
 ROUND_S = 0.3
-IMPATIENT = {
+SHORT_TIMEOUTS = {
     **IDEMPOTENT,
     # Clients give up silent hosts sooner than by default, so faults can be short.
     "request.timeout.ms": 3_000,
@@ -62,8 +62,8 @@ class FaultLoad:
 
     def wait_for_more(self, records: int) -> None:
         """Wait until this many more records are acknowledged, and one in every partition."""
-        self.producer.wait_for_every_partition(PATIENCE_S)
-        self.producer.wait_for_more(records, timeout_s=PATIENCE_S + records / 500)
+        self.producer.wait_for_every_partition(PROGRESS_TIMEOUT_S)
+        self.producer.wait_for_more(records, timeout_s=PROGRESS_TIMEOUT_S + records / 500)
 
     def leave_alone(self) -> None:
         """Start no more clients."""
@@ -71,7 +71,7 @@ class FaultLoad:
 
     def wait_for_groups(self) -> None:
         """Wait until each group has applied a record."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + PROGRESS_TIMEOUT_S
         while not all(_applied(group) for group in self.groups):
             assert time.monotonic() < deadline, "a group gets nothing to read"
             time.sleep(0.1)
@@ -112,7 +112,7 @@ class WriterSupervisor:
 def _check_group(group: ChaosGroup, acked: dict[int, int]) -> str:
     """Every record was applied; by groups that store positions with the output, once."""
     wanted = {(partition, offset) for partition, count in acked.items() for offset in range(count)}
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + PROGRESS_TIMEOUT_S
     while True:
         times = _applied(group)
         if times.keys() >= wanted or time.monotonic() > deadline:
@@ -151,7 +151,7 @@ def fault_load(cluster: FaultCluster, directory: Path, *, pause_s: float) -> Ite
         transaction_timeout_ms=10_000,
     )
     with contextlib.ExitStack() as undo:
-        producer = SteadyProducer(bootstrap, STEADY, PARTITIONS, pause_s=pause_s, settings=IMPATIENT)
+        producer = SteadyProducer(bootstrap, STEADY, PARTITIONS, pause_s=pause_s, settings=SHORT_TIMEOUTS)
         undo.enter_context(producer)
         workload = undo.enter_context(Workload(settings, writers=2))
         load = FaultLoad(cluster, directory, producer, workload)

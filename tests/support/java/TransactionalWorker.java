@@ -60,7 +60,7 @@ public final class TransactionalWorker {
             consumer.subscribe(List.of(arguments[1]));
             while (!stopping.get()) {
                 // Taken before records are: a member that was put out and has joined again while it worked on
-                // them must not commit with its new epoch, for the partitions may be somebody else's.
+                // them must not commit with its new epoch, because another member may own the partitions.
                 ConsumerGroupMetadata membership = consumer.groupMetadata();
                 ConsumerRecords<String, String> records = consumer.poll(POLL);
                 if (records.isEmpty()) continue;
