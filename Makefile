@@ -31,11 +31,12 @@ quick: setup ## the unit tests of what changed since main, for the inner loop (B
 		if [ -z "$$tests" ]; then echo "no unit test concerns what changed"; \
 		else $(BIN)/pytest -q -n 2 $$tests $(ARGS); fi
 
-check: setup ## linter, format, types, import floors, generated files up to date
+check: setup ## linter, format, types, import floors, vocabulary, generated files up to date
 	$(BIN)/ruff check --quiet
 	$(BIN)/ruff format --quiet --check
 	$(BIN)/mypy --no-error-summary
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python scripts/check_words.py
 	$(BIN)/python codegen/generate.py --check
 	$(BIN)/python -m ruslo.config.reference --check
 	$(BIN)/python -m ruslo.broker.metrics.reference --check

@@ -63,7 +63,7 @@ class ClusterLife:
             self._create()
         with self._watched("records everywhere"):
             self._produce()
-        with self._watched("chores"):
+        with self._watched("periodic tasks"):
             time.sleep(QUIET_S)
         for who, role in ((self._controller(), "controller"), (self._follower(), "other")):
             with self._watched(f"kill -9 ({role})"):

@@ -87,7 +87,7 @@ def warm_memory(wanted_bytes: int) -> None:
 
     A virtual machine gives free pages back to its host after some seconds, and the first touch of a page
     that went back costs a multiple of what a broker does with it. What earlier work left to be written to
-    disk is written first: a full backlog slows down whoever writes next.
+    disk is written first: a full backlog slows down the next writer.
     """
     os.sync()
     room = max(0, available_memory_bytes() - LEFT_FREE_BYTES)

@@ -185,7 +185,7 @@ def test_a_partition_that_is_recreated_during_a_swap(tmp_path: Path, monkeypatch
         manager.load(lambda _: COMPACTED)
         return manager
 
-    def make_anew() -> None:
+    def recreate() -> None:
         manager.delete(PARTITION)
         update(manager.create(PARTITION, bytes(16), COMPACTED))
 
@@ -196,7 +196,7 @@ def test_a_partition_that_is_recreated_during_a_swap(tmp_path: Path, monkeypatch
     log.advance_high_watermark(40)
     swap = SegmentSwap(log, cleaned(log)[0], NOW)
     assert swap.begin()
-    settle_beside(swap, make_anew, monkeypatch)
+    settle_beside(swap, recreate, monkeypatch)
     manager.abandon()
     manager = start()
     assert [offset for offset, _ in records_from(manager.logs[PARTITION])] == list(range(40))

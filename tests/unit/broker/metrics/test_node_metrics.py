@@ -126,7 +126,7 @@ async def test_groups_show_offsets_lag_and_errors(tmp_path: Path) -> None:
         await node.produce(client, batch_of(b"a", b"b", b"c"), index=1)
         await find_coordinator(client, "g")
         await commit(client, "g", "t", 1, 2)
-        lost = await client.call(HeartbeatRequest(group_id="g", member_id="nobody"), HeartbeatResponse)
+        lost = await client.call(HeartbeatRequest(group_id="g", member_id="unknown"), HeartbeatResponse)
         assert lost.error_code == ErrorCode.UNKNOWN_MEMBER_ID
         seen = await scrape(node.node)
         place = {"consumergroup": "g", "topic": "t", "partition": 1}

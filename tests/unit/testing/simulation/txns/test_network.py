@@ -38,7 +38,7 @@ def test_an_answer_comes_once() -> None:
     assert echo.replies == ["A", "B", "C"]
 
 
-def test_whoever_waits_too_long_gives_up() -> None:
+def test_a_request_times_out() -> None:
     echo = Echo(ALWAYS_SLOW, strict=False)
     echo.send(echo.connect(), "a", timeout_ms=1)
     echo.clock.run_for(2)
@@ -69,7 +69,7 @@ def test_a_request_may_overtake_one_on_an_older_connection() -> None:
     assert {tuple(order(seed)) for seed in range(10)} == {("old", "new"), ("new", "old")}
 
 
-def test_copies_arrive_later_and_nobody_hears_of_them() -> None:
+def test_duplicates_arrive_later_without_a_response() -> None:
     echo = Echo(NetworkFaults(copied=1.0, copy_ms=500), strict=False)
     echo.send(echo.connect(), "a")
     echo.clock.run_for(10_000)
