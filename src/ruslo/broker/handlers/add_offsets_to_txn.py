@@ -6,18 +6,14 @@ v2: PRODUCER_FENCED. Clients of transaction version 2 do not send it: the group 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
-from ruslo.broker.handlers.services import Services
+from ruslo.broker.handlers.services import Response, Services
 from ruslo.broker.requests.context import RequestContext
 from ruslo.model.topics import GROUP_OFFSETS_TOPIC
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 
 
-def handle(
-    services: Services, request: AddOffsetsToTxnRequest, context: RequestContext
-) -> Message | Awaitable[Message]:
+def handle(services: Services, request: AddOffsetsToTxnRequest, context: RequestContext) -> Response:
     if GROUP_OFFSETS_TOPIC not in services.metadata.image.topics.by_name:
         return _create_and_submit(services, request, context)
     return services.transactions.submit(request.transactional_id, request, context.api_version)

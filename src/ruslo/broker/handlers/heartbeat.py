@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
-from ruslo.broker.handlers.services import Services
+from ruslo.broker.handlers.services import Response, Services
 from ruslo.broker.requests.context import RequestContext
-from ruslo.protocol.message import Message
 from ruslo.protocol.messages.heartbeat_request import HeartbeatRequest
 
 
-def handle(
-    services: Services, request: HeartbeatRequest, context: RequestContext
-) -> Message | Awaitable[Message]:
+def handle(services: Services, request: HeartbeatRequest, context: RequestContext) -> Response:
     return services.groups.submit(request.group_id, request, context)

@@ -9,9 +9,8 @@ coordinator handles it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
 
-from ruslo.broker.handlers.services import Services
+from ruslo.broker.handlers.services import Response, Services
 from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.txns.errors import error_response
 from ruslo.machines.txns.init_producer import check
@@ -23,9 +22,7 @@ from ruslo.protocol.messages.init_producer_id_response import InitProducerIdResp
 logger = logging.getLogger(__name__)
 
 
-def handle(
-    services: Services, request: InitProducerIdRequest, context: RequestContext
-) -> Message | Awaitable[Message]:
+def handle(services: Services, request: InitProducerIdRequest, context: RequestContext) -> Response:
     code = check(request, services.transactions.settings)
     if code is not ErrorCode.NONE:
         return error_response(request, context.api_version, code)

@@ -7,15 +7,10 @@ assignment (KIP-814).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
-from ruslo.broker.handlers.services import Services
+from ruslo.broker.handlers.services import Response, Services
 from ruslo.broker.requests.context import RequestContext
-from ruslo.protocol.message import Message
 from ruslo.protocol.messages.join_group_request import JoinGroupRequest
 
 
-def handle(
-    services: Services, request: JoinGroupRequest, context: RequestContext
-) -> Message | Awaitable[Message]:
+def handle(services: Services, request: JoinGroupRequest, context: RequestContext) -> Response:
     return services.groups.submit(request.group_id, request, context)

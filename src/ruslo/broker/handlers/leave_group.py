@@ -5,15 +5,10 @@ v3: several members, also static ones by an administrator (KIP-345). v5: a reaso
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
-from ruslo.broker.handlers.services import Services
+from ruslo.broker.handlers.services import Response, Services
 from ruslo.broker.requests.context import RequestContext
-from ruslo.protocol.message import Message
 from ruslo.protocol.messages.leave_group_request import LeaveGroupRequest
 
 
-def handle(
-    services: Services, request: LeaveGroupRequest, context: RequestContext
-) -> Message | Awaitable[Message]:
+def handle(services: Services, request: LeaveGroupRequest, context: RequestContext) -> Response:
     return services.groups.submit(request.group_id, request, context)

@@ -6,15 +6,10 @@ epochs of the new protocol (KIP-848). v10: topic ids (KIP-516).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
-from ruslo.broker.handlers.services import Services
+from ruslo.broker.handlers.services import Response, Services
 from ruslo.broker.requests.context import RequestContext
-from ruslo.protocol.message import Message
 from ruslo.protocol.messages.offset_commit_request import OffsetCommitRequest
 
 
-def handle(
-    services: Services, request: OffsetCommitRequest, context: RequestContext
-) -> Message | Awaitable[Message]:
+def handle(services: Services, request: OffsetCommitRequest, context: RequestContext) -> Response:
     return services.groups.submit(request.group_id, request, context)

@@ -6,21 +6,16 @@ epoch of the new protocol (KIP-848). v10: topic ids (KIP-516).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from ruslo.broker.coordinators.runtime.fan_out import all_responses, by_partition
-from ruslo.broker.handlers.services import Services
+from ruslo.broker.handlers.services import Response, Services
 from ruslo.broker.requests.context import RequestContext
-from ruslo.protocol.message import Message
 from ruslo.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from ruslo.protocol.messages.offset_fetch_response import OffsetFetchResponse
 
 BATCHED_MIN_VERSION = 8
 
 
-def handle(
-    services: Services, request: OffsetFetchRequest, context: RequestContext
-) -> Message | Awaitable[Message]:
+def handle(services: Services, request: OffsetFetchRequest, context: RequestContext) -> Response:
     if context.api_version < BATCHED_MIN_VERSION:
         return services.groups.submit(request.group_id, request, context)
     if len(request.groups) == 1:

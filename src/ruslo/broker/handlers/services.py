@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ruslo.broker.requests.context import RequestContext
 from ruslo.model.clock import Clock
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from ruslo.storage.lost_data import LostDataList
 
 
-# Each handler has its own message types and returns a response or an awaitable of one.
-Handler = Callable[[Any, Any, RequestContext], Any]
+Response: TypeAlias = Message | Awaitable[Message]
+# Each handler has its own types of services, request and response.
+Handler: TypeAlias = Callable[[Any, Any, RequestContext], Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,10 @@ v3: static members (KIP-345). v5: protocol type and name must match those of the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
-from ruslo.broker.handlers.services import Services
+from ruslo.broker.handlers.services import Response, Services
 from ruslo.broker.requests.context import RequestContext
-from ruslo.protocol.message import Message
 from ruslo.protocol.messages.sync_group_request import SyncGroupRequest
 
 
-def handle(
-    services: Services, request: SyncGroupRequest, context: RequestContext
-) -> Message | Awaitable[Message]:
+def handle(services: Services, request: SyncGroupRequest, context: RequestContext) -> Response:
     return services.groups.submit(request.group_id, request, context)

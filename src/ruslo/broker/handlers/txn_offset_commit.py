@@ -6,15 +6,10 @@ adds its partition to the transaction (KIP-890).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
-from ruslo.broker.handlers.services import Services
+from ruslo.broker.handlers.services import Response, Services
 from ruslo.broker.requests.context import RequestContext
-from ruslo.protocol.message import Message
 from ruslo.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 
 
-def handle(
-    services: Services, request: TxnOffsetCommitRequest, context: RequestContext
-) -> Message | Awaitable[Message]:
+def handle(services: Services, request: TxnOffsetCommitRequest, context: RequestContext) -> Response:
     return services.transactional_commits.commit(request, context)

@@ -6,15 +6,10 @@ version, which determines how strictly epochs are compared (KIP-1228).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
-from ruslo.broker.handlers.services import Services
+from ruslo.broker.handlers.services import Response, Services
 from ruslo.broker.requests.context import RequestContext
-from ruslo.protocol.message import Message
 from ruslo.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 
 
-def handle(
-    services: Services, request: WriteTxnMarkersRequest, context: RequestContext
-) -> Message | Awaitable[Message]:
+def handle(services: Services, request: WriteTxnMarkersRequest, context: RequestContext) -> Response:
     return services.markers.handle(request)
