@@ -20,22 +20,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from ruslo.broker.counters.api_stats import ApiStats
 from ruslo.broker.handlers.produce_results import (
     ALL,
+    PENDING_RESULT,
     TOPIC_IDS_FROM,
     ZSTD_FROM,
+    ProduceRequest,
     Results,
     Unacked,
+    ack_error,
     appended_result,
     check_partition,
     count_failures,
     encode,
-    endpoints_of_leaders,
-    error_result,
-    respond_when_acked,
 )
 from ruslo.broker.handlers.record_decoding import (
     Position,
@@ -47,11 +47,14 @@ from ruslo.broker.handlers.record_decoding import (
     validate_all,
     validate_small,
 )
-from ruslo.broker.handlers.transactional_produce import PENDING_RESULT, TransactionalProduce
+from ruslo.broker.handlers.transactional_produce import TransactionalProduce
+from ruslo.broker.partitions.ack_wait import AckResult, AckWait
+from ruslo.broker.partitions.leader_hints import leader_hint
 from ruslo.broker.partitions.partition import UndecodedRecords
 from ruslo.broker.scheduling.worker_thread import WorkerThread
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.produce_codec import PartitionResult, TopicRecords, decode_produce_request
+from ruslo.records.validation import BatchRefused
 
 if TYPE_CHECKING:
     from ruslo.broker.partitions.leader_hints import BrokerEndpoints
@@ -60,24 +63,22 @@ if TYPE_CHECKING:
     from ruslo.broker.partitions.transactional_appends import TransactionalAppends
     from ruslo.model.clock import Clock
     from ruslo.net.connection import Connection
-
-
-_Request: TypeAlias = "tuple[Connection, Results, list[Unacked], int, int, int, int, int]"
-"""Connection, results, unacked appends, acks, timeout, version, correlation id, start time."""
+    from ruslo.net.pending_response import PendingResponse
+    from ruslo.protocol.leader_hints import NodeEndpoint
 
 
 class ProduceHandler:
     def __init__(
         self,
         partitions: PartitionManager,
-        transactional: TransactionalAppends,
+        appends: TransactionalAppends,
         endpoints: BrokerEndpoints,
         clock: Clock,
         stats: ApiStats,
     ) -> None:
-        self._partitions = partitions
+        self.partitions = partitions
         self._endpoints = endpoints
-        self._transactional = transactional
+        self.appends = appends
         self._clock = clock
         self._stats = stats
         self._thread = WorkerThread("records")
@@ -88,27 +89,16 @@ class ProduceHandler:
     ) -> None:
         begun_ns = self._stats.now_ns()
         transactional_id, acks, timeout_ms, topics = decode_produce_request(buf, pos, end, version)
-        if transactional_id is not None:
-            request = TransactionalProduce(
-                self._partitions,
-                self._transactional,
-                self._endpoints,
-                connection,
-                self._stats,
-                begun_ns,
-                transactional_id=transactional_id,
-                acks=acks,
-                timeout_ms=timeout_ms,
-                version=version,
-                correlation_id=correlation_id,
-            )
-            self._handle_transactional(request, connection, topics, buf, version)
-            return
-        by_topic = self._partitions.by_id if version >= TOPIC_IDS_FROM else self._partitions.by_name
-        now_ms = self._clock.now_ms()
-        view = memoryview(buf)
         results: Results = []
         unacked: list[Unacked] = []
+        request = (connection, results, unacked, acks, timeout_ms, version, correlation_id, begun_ns)
+        if transactional_id is not None:
+            transactional = TransactionalProduce(self, request, transactional_id)
+            self._handle_transactional(transactional, connection, topics, memoryview(buf))
+            return
+        by_topic = self.partitions.by_id if version >= TOPIC_IDS_FROM else self.partitions.by_name
+        now_ms = self._clock.now_ms()
+        view = memoryview(buf)
         undecoded: list[UndecodedBatch] = []
         failed = False
         for topic, listed in topics:
@@ -119,7 +109,7 @@ class ProduceHandler:
                 try:
                     if partition is None or acks not in (0, 1, -1) or version < ZSTD_FROM:
                         partition = check_partition(
-                            self._partitions, partition, topic, index, acks, version, view[start:stop]
+                            self.partitions, partition, topic, index, acks, version, view[start:stop]
                         )
                     appended = partition.append(view[start:stop], now_ms, acks == ALL, False)
                 except UndecodedRecords as records:
@@ -131,16 +121,9 @@ class ProduceHandler:
                     )
                     partition_results.append(PENDING_RESULT)
                     continue
-                except KafkaError as error:
+                except (KafkaError, StorageError) as error:
                     failed = True
-                    partition_results.append(error_result(index, error, partition))
-                    continue
-                except StorageError as error:
-                    failed = True
-                    self._partitions.storage_failed(error)
-                    partition_results.append(
-                        error_result(index, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
-                    )
+                    partition_results.append(self.error_result(index, error, partition))
                     continue
                 if not appended.committed and not appended.is_acked(acks == ALL):
                     unacked.append((len(results), len(partition_results), appended))
@@ -157,24 +140,19 @@ class ProduceHandler:
                     )
                 )
             results.append((topic, partition_results))
-        parsed = (connection, results, unacked, acks, timeout_ms, version, correlation_id, begun_ns)
         if undecoded:
-            self._decode(undecoded, parsed, failed, now_ms)
+            self._decode(undecoded, request, failed, now_ms)
         else:
-            self._respond(parsed, failed)
+            self.respond(request, failed)
 
     def _handle_transactional(
         self,
         request: TransactionalProduce,
         connection: Connection,
         topics: Sequence[TopicRecords],
-        buf: bytearray,
-        version: int,
+        view: memoryview,
     ) -> None:
-        by_topic: Mapping[str | bytes, Mapping[int, Partition]]
-        by_topic = self._partitions.by_id if version >= TOPIC_IDS_FROM else self._partitions.by_name
-        now_ms = self._clock.now_ms()
-        view = memoryview(buf)
+        by_topic, now_ms = request.by_topic, self._clock.now_ms()
         undecoded = undecoded_batches(by_topic, topics, view, now_ms)
         if not undecoded or (is_small(undecoded) and are_uncompressed(undecoded)):
             request.handle(topics, view, now_ms)
@@ -194,40 +172,66 @@ class ProduceHandler:
             lambda validated: request.handle(shifted, copied, self._clock.now_ms(), validated),
         )
 
-    def _respond(self, request: _Request, failed: bool) -> None:
-        connection, results, unacked, acks, timeout_ms, version, correlation_id, begun_ns = request
+    def error_result(
+        self, index: int, error: KafkaError | StorageError, partition: Partition | None
+    ) -> PartitionResult:
+        if isinstance(error, StorageError):
+            self.partitions.storage_failed(error)
+            error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        record_errors = error.record_errors if isinstance(error, BatchRefused) else None
+        leader = leader_hint(partition, error.code)
+        return (index, error.code, -1, -1, -1, record_errors, error.message, leader)
+
+    def respond(self, request: ProduceRequest, failed: bool, reply: PendingResponse | None = None) -> None:
+        """Respond, at once or when all appends are acknowledged; ``reply``: the deferred response."""
+        connection, results, unacked, acks, _, version, correlation_id, begun_ns = request
         if failed:
-            by_topic = self._partitions.by_id if version >= TOPIC_IDS_FROM else self._partitions.by_name
+            by_topic = self.partitions.by_id if version >= TOPIC_IDS_FROM else self.partitions.by_name
             count_failures(self._stats, by_topic, results)
         if acks == 0:
-            self._stats.responded(begun_ns)
             if failed:
                 connection.close()
+            elif reply is not None:
+                reply.send(())
         elif unacked:
-            respond_when_acked(
-                connection.defer(),
-                results,
-                unacked,
-                acks == ALL,
-                timeout_ms,
-                version,
-                correlation_id,
-                self._stats,
-                begun_ns,
-                lambda: endpoints_of_leaders(results, self._endpoints, connection.listener_name),
-            )
-        elif failed:
-            endpoints = endpoints_of_leaders(results, self._endpoints, connection.listener_name)
-            connection.send(encode(results, version, correlation_id, endpoints))
-            self._stats.responded(begun_ns)
+            self._respond_when_acked(request, reply or connection.defer())
+            return
         else:
-            connection.send(encode(results, version, correlation_id))
+            endpoints = self._leader_endpoints(request) if failed else ()
+            response = encode(results, version, correlation_id, endpoints)
+            if reply is not None:
+                reply.send((response,))
+            else:
+                connection.send(response)
+        self._stats.responded(begun_ns)
+
+    def _respond_when_acked(self, request: ProduceRequest, reply: PendingResponse) -> None:
+        _, results, unacked, acks, timeout_ms, version, correlation_id, begun_ns = request
+
+        def complete(ack_results: list[AckResult]) -> None:
+            for (topic_at, at, append), result in zip(unacked, ack_results, strict=True):
+                error = ack_error(append.partition, acks == ALL, result)
+                if error is not None:
+                    partition_results = results[topic_at][1]
+                    index = partition_results[at][0]
+                    partition_results[at] = self.error_result(index, error, append.partition)
+                    self._stats.failed(error.code)
+                    append.partition.traffic.failed_produces += 1
             self._stats.responded(begun_ns)
+            reply.send((encode(results, version, correlation_id, self._leader_endpoints(request)),))
+
+        AckWait([append for _, _, append in unacked], timeout_ms, complete, acks == ALL)
+
+    def _leader_endpoints(self, request: ProduceRequest) -> Sequence[NodeEndpoint]:
+        """The endpoints of the leaders that the results name (KIP-951)."""
+        connection, results, *_ = request
+        leaders = {result[7][0] for _, listed in results for result in listed if result[7] is not None}
+        return self._endpoints.of(leaders, connection.listener_name) if leaders else ()
 
     # -- batches whose records have to be decoded ------------------------------------------------------------
 
     def _decode(
-        self, undecoded: Sequence[UndecodedBatch], request: _Request, failed: bool, now_ms: int
+        self, undecoded: Sequence[UndecodedBatch], request: ProduceRequest, failed: bool, now_ms: int
     ) -> None:
         """Decode and append; the other batches of the request have been appended already."""
         validated = validate_small(undecoded, now_ms)
@@ -246,7 +250,7 @@ class ProduceHandler:
         self,
         undecoded: Sequence[UndecodedBatch],
         validated: Mapping[Position, Validated],
-        request: _Request,
+        request: ProduceRequest,
         failed: bool,
     ) -> None:
         _, results, unacked, acks, *_ = request
@@ -257,25 +261,18 @@ class ProduceHandler:
             accepted = validated[each.position]
             if isinstance(accepted, KafkaError):
                 failed = True
-                partition_results[at] = error_result(each.index, accepted, partition)
+                partition_results[at] = self.error_result(each.index, accepted, partition)
                 continue
             try:
                 appended = partition.append_validated(accepted, now_ms, acks == ALL)
-            except KafkaError as error:
+            except (KafkaError, StorageError) as error:
                 failed = True
-                partition_results[at] = error_result(each.index, error, partition)
-                continue
-            except StorageError as error:
-                failed = True
-                self._partitions.storage_failed(error)
-                partition_results[at] = error_result(
-                    each.index, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-                )
+                partition_results[at] = self.error_result(each.index, error, partition)
                 continue
             if not appended.is_acked(acks == ALL):
                 unacked.append((topic_at, at, appended))
             partition_results[at] = appended_result(each.index, appended)
-        self._respond(request, failed)
+        self.respond(request, failed)
 
     def _when_decoded(
         self,

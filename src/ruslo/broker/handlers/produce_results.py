@@ -1,26 +1,23 @@
-"""The results and the response of Produce, with and without transactions."""
+"""The checks, results and response of Produce, with and without transactions."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
-from ruslo.broker.partitions.ack_wait import AckResult, AckWait, Appended
-from ruslo.broker.partitions.leader_hints import leader_hint
+from ruslo.broker.partitions.ack_wait import AckResult, Appended
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.produce_codec import PartitionResult, encode_produce_response
 from ruslo.records.batch import ATTRIBUTES_AT, CODEC_MASK, HEADER_SIZE
 from ruslo.records.compression import Codec
-from ruslo.records.validation import BatchRefused
 
 if TYPE_CHECKING:
     from ruslo.broker.counters.api_stats import ApiStats
-    from ruslo.broker.partitions.leader_hints import BrokerEndpoints
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.partition import Partition
     from ruslo.model.ids import Uuid
-    from ruslo.net.pending_response import PendingResponse
+    from ruslo.net.connection import Connection
     from ruslo.protocol.leader_hints import NodeEndpoint
 
 FLEXIBLE_FROM = 9
@@ -31,9 +28,13 @@ ALL = -1
 
 _FRAME_HEAD = struct.Struct(">ii")
 
-Results = list[tuple[str | bytes, list[PartitionResult]]]
-Unacked = tuple[int, int, Appended]
+PENDING_RESULT: PartitionResult = (-1, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -1, None, None, None)
+
+Results: TypeAlias = list[tuple[str | bytes, list[PartitionResult]]]
+Unacked: TypeAlias = tuple[int, int, Appended]
 """Index of the topic and of the partition in the results, and the append that is not acknowledged yet."""
+ProduceRequest: TypeAlias = "tuple[Connection, Results, list[Unacked], int, int, int, int, int]"
+"""Connection, results, unacked appends, acks, timeout, version, correlation id, start time."""
 
 
 def check_partition(
@@ -62,34 +63,6 @@ def check_partition(
     return partition
 
 
-def respond_when_acked(
-    reply: PendingResponse,
-    results: Results,
-    unacked: list[Unacked],
-    acks_all: bool,
-    timeout_ms: int,
-    version: int,
-    correlation_id: int,
-    stats: ApiStats,
-    begun_ns: int,
-    endpoints: Callable[[], Sequence[NodeEndpoint]],
-) -> None:
-    """``endpoints``: returns the endpoints of the leaders that the results name."""
-
-    def complete(acks: list[AckResult]) -> None:
-        for (topic_at, at, append), result in zip(unacked, acks, strict=True):
-            error = ack_error(append.partition, acks_all, result)
-            if error is not None:
-                partition_results = results[topic_at][1]
-                partition_results[at] = error_result(partition_results[at][0], error, append.partition)
-                stats.failed(error.code)
-                append.partition.traffic.failed_produces += 1
-        stats.responded(begun_ns)
-        reply.send((encode(results, version, correlation_id, endpoints()),))
-
-    AckWait([append for _, _, append in unacked], timeout_ms, complete, acks_all)
-
-
 def ack_error(partition: Partition, acks_all: bool, result: AckResult) -> KafkaError | None:
     """The error of an appended batch; None if it is acknowledged."""
     if result is AckResult.ACKED:
@@ -100,10 +73,10 @@ def ack_error(partition: Partition, acks_all: bool, result: AckResult) -> KafkaE
             )
         return None
     if result is AckResult.TIMED_OUT:
-        return KafkaError(result.code, "the records are appended but not yet known to be committed")
+        return KafkaError(result.value, "the records are appended but not yet known to be committed")
     if result is AckResult.STORAGE_ERROR:
-        return KafkaError(result.code, str(partition.log.failure))
-    return KafkaError(result.code)
+        return KafkaError(result.value, str(partition.log.failure))
+    return KafkaError(result.value)
 
 
 def count_failures(
@@ -122,20 +95,6 @@ def count_failures(
 def appended_result(index: int, append: Appended) -> PartitionResult:
     start_offset = append.partition.log.start_offset
     return (index, 0, append.base_offset, append.log_append_time_ms, start_offset, None, None, None)
-
-
-def error_result(index: int, error: KafkaError, partition: Partition | None = None) -> PartitionResult:
-    record_errors = error.record_errors if isinstance(error, BatchRefused) else None
-    leader = leader_hint(partition, error.code)
-    return (index, error.code, -1, -1, -1, record_errors, error.message, leader)
-
-
-def endpoints_of_leaders(
-    results: Results, endpoints: BrokerEndpoints, listener_name: str
-) -> Sequence[NodeEndpoint]:
-    """The endpoints of the leaders that the results name (KIP-951)."""
-    leaders = {result[7][0] for _, listed in results for result in listed if result[7] is not None}
-    return endpoints.of(leaders, listener_name) if leaders else ()
 
 
 def encode(

@@ -30,24 +30,14 @@ if TYPE_CHECKING:
 
 
 class AckResult(enum.Enum):
-    ACKED = enum.auto()
-    TIMED_OUT = enum.auto()
+    """The value is the error code of the response."""
+
+    ACKED = ErrorCode.NONE
+    TIMED_OUT = ErrorCode.REQUEST_TIMED_OUT
     """Appended, and possibly committed later."""
-    FENCED = enum.auto()
+    FENCED = ErrorCode.NOT_LEADER_OR_FOLLOWER
     """This broker stopped leading first: the offset may hold another record under the next leader."""
-    STORAGE_ERROR = enum.auto()
-
-    @property
-    def code(self) -> ErrorCode:
-        return _CODES[self]
-
-
-_CODES = {
-    AckResult.ACKED: ErrorCode.NONE,
-    AckResult.TIMED_OUT: ErrorCode.REQUEST_TIMED_OUT,
-    AckResult.FENCED: ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    AckResult.STORAGE_ERROR: ErrorCode.KAFKA_STORAGE_ERROR,
-}
+    STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class Appended(NamedTuple):

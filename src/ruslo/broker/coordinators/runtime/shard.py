@@ -321,7 +321,7 @@ class CoordinatorShard(Generic[MachineT]):
         if result is AckResult.ACKED:
             self._on_committed(batch)
         else:
-            self._run(AppendFailed(batch.outcomes, result.code))
+            self._run(AppendFailed(batch.outcomes, result.value))
 
     def _on_committed(self, batch: _Batch) -> None:
         offset = batch.base_offset

@@ -128,7 +128,7 @@ class MarkerWriter:
     def _when_committed(self, written: _Written, promise: asyncio.Future[MarkerCodes]) -> None:
         def complete(results: list[AckResult]) -> None:
             for key, result in zip(written.uncommitted, results, strict=True):
-                written.codes[key] = result.code
+                written.codes[key] = result.value
             if not promise.done():
                 promise.set_result(written.codes)
 
