@@ -79,22 +79,11 @@ class CachedPartition:
         """Report the offsets again with the next response."""
         self.last_reported_high_watermark = self.last_reported_log_start = UNKNOWN_OFFSET
 
-    def update(self, fresh: CachedPartition) -> None:
-        if fresh.current_leader_epoch != self.current_leader_epoch:
-            # A client ignores responses for an epoch that it has left.
-            self.reset_reported()
-        self.fetch_offset = fresh.fetch_offset
-        self.max_bytes = fresh.max_bytes
-        self.current_leader_epoch = fresh.current_leader_epoch
-        self.last_fetched_epoch = fresh.last_fetched_epoch
-        self.log_start_offset = fresh.log_start_offset
-
 
 @dataclass(slots=True)
 class FetchSession:
     session_id: int
     uses_topic_ids: bool
-    created_ms: int
     last_used_ms: int
     epoch: int = INITIAL_EPOCH + 1
     """The epoch that the next request must carry."""
@@ -195,27 +184,6 @@ class FetchSessionCache:
             if epoch == FINAL_EPOCH:
                 return FetchContext(listed)
             return self._open_full(listed, uses_topic_ids, now_ms)
-        return self._open_incremental(session_id, epoch, listed, forgotten, uses_topic_ids, now_ms)
-
-    def _open_full(self, listed: list[CachedPartition], uses_topic_ids: bool, now_ms: int) -> FetchContext:
-        if not listed or not self._make_room(len(listed), now_ms):
-            return FetchContext(listed)
-        session = FetchSession(self._new_id(), uses_topic_ids, now_ms, now_ms)
-        for partition in listed:
-            session.partitions[(partition.topic, partition.index)] = partition
-        self._sessions[session.session_id] = session
-        self._partitions += len(session.partitions)
-        return FetchContext(list(session.partitions.values()), session)
-
-    def _open_incremental(
-        self,
-        session_id: int,
-        epoch: int,
-        listed: list[CachedPartition],
-        forgotten: Iterable[tuple[TopicKey, int]],
-        uses_topic_ids: bool,
-        now_ms: int,
-    ) -> FetchContext:
         session = self._sessions.get(session_id)
         if session is None:
             return FetchContext((), error=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -226,11 +194,13 @@ class FetchSessionCache:
         partitions = session.partitions
         count_before = len(partitions)
         for fresh in listed:
-            known = partitions.get((fresh.topic, fresh.index))
-            if known is None:
-                partitions[(fresh.topic, fresh.index)] = fresh
-            else:
-                known.update(fresh)
+            key = (fresh.topic, fresh.index)
+            known = partitions.get(key)
+            # A client ignores responses for an epoch that it has left.
+            if known is not None and known.current_leader_epoch == fresh.current_leader_epoch:
+                fresh.last_reported_high_watermark = known.last_reported_high_watermark
+                fresh.last_reported_log_start = known.last_reported_log_start
+            partitions[key] = fresh
         for key in forgotten:
             partitions.pop(key, None)
         self._partitions += len(partitions) - count_before
@@ -246,6 +216,15 @@ class FetchSessionCache:
         session.epoch = 1 if epoch == MAX_EPOCH else epoch + 1
         self._sessions.move_to_end(session_id)
         return FetchContext(list(partitions.values()), session, is_incremental=True)
+
+    def _open_full(self, listed: list[CachedPartition], uses_topic_ids: bool, now_ms: int) -> FetchContext:
+        if not listed or not self._make_room(len(listed), now_ms):
+            return FetchContext(listed)
+        session = FetchSession(self._new_id(), uses_topic_ids, now_ms)
+        session.partitions.update(((each.topic, each.index), each) for each in listed)
+        self._sessions[session.session_id] = session
+        self._partitions += len(session.partitions)
+        return FetchContext(list(session.partitions.values()), session)
 
     def _drop(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)

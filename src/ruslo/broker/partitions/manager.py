@@ -17,7 +17,6 @@ from ruslo.broker.partitions.fetchers import ReplicaFetchers
 from ruslo.broker.partitions.flusher import DISK_FULL_RETRY_S, Flusher
 from ruslo.broker.partitions.leader import Replicas, ReplicationSettings
 from ruslo.broker.partitions.lost_replicas import DirectoryAssignments, LostReplicas
-from ruslo.broker.partitions.offline_replicas import OfflineReplicas
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps, for_each
 from ruslo.broker.scheduling.work_queue import WorkQueue
@@ -25,8 +24,9 @@ from ruslo.config.log_config import LogConfig
 from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.controller.topic_image import TopicImage
+from ruslo.machines.replica.fetch_session_handler import TopicIdPartition
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
-from ruslo.model.ids import Uuid, uuid_to_text
+from ruslo.model.ids import RESERVED_DIRS, Uuid, uuid_to_text
 from ruslo.model.log_ids import log_ids
 from ruslo.model.topics import INTERNAL_TOPICS, TopicPartition
 from ruslo.storage.disk import DiskError
@@ -66,7 +66,8 @@ class PartitionManager:
         failed."""
         self.by_name: dict[str | Uuid, dict[int, Partition]] = {}
         self.by_id: dict[str | Uuid, dict[int, Partition]] = {}
-        self._offline = OfflineReplicas(logs)
+        self._offline: set[TopicIdPartition] = set()
+        """Replicas whose log directory failed."""
         self._lost = LostReplicas(node_id, logs, assignments)
         self._image = MetadataImage()
         """The image of the last ``apply``."""
@@ -102,23 +103,20 @@ class PartitionManager:
 
     def missing(self, topic: str | Uuid, index: int) -> KafkaError:
         """The error for a partition that this broker does not have."""
-        topic_id = topic if isinstance(topic, bytes) else self._offline.topic_id(topic)
-        if topic_id is not None and (topic_id, index) in self._offline:
-            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory of this partition has failed")
         topics = self._image.topics
-        if isinstance(topic, str) and topic in topics.by_name:
-            topic_id = topics.by_name[topic].id
-        if topic_id is not None and (topic_id, index) in self._lost:
-            return KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR,
-                "this replica lost its data and waits for a leader to fetch from",
-            )
         known = topics.by_id.get(topic) if isinstance(topic, bytes) else topics.by_name.get(topic)
         if known is None and isinstance(topic, bytes):
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {uuid_to_text(topic)}")
         if known is None or not 0 <= index < len(known.partitions):
             name = topic if known is None else known.name
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name!s}-{index}")
+        if (known.id, index) in self._offline:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the log directory of this partition has failed")
+        if (known.id, index) in self._lost:
+            return KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                "this replica lost its data and waits for a leader to fetch from",
+            )
         # Other brokers have it: the client refreshes its metadata instead of assuming that the topic is gone.
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{known.name}-{index} is not on this broker")
 
@@ -192,7 +190,8 @@ class PartitionManager:
         partition = self.by_id.get(topic.id, {}).get(index)
         if partition is None:
             directory_id = image.directory_of(self._node_id)
-            if self._offline.must_stay_offline(topic, index, directory_id, starting=self._starting):
+            if self._must_stay_offline(topic, index, directory_id):
+                self._offline.add((topic.id, index))
                 return
             try:
                 if self._lost.hold_back(topic, index, starting=self._starting):
@@ -200,7 +199,7 @@ class PartitionManager:
                 log = self._open(topic, index, directory_id)
                 self._lost.opened(image, log)
             except (StorageError, KafkaError) as error:
-                self._offline.add(topic.name, topic.id, index)
+                self._offline.add((topic.id, index))
                 if isinstance(error, DiskError) and not error.fatal:
                     self._report_disk_full(error)
                     asyncio.get_running_loop().call_later(
@@ -231,6 +230,22 @@ class PartitionManager:
         elif (partition.leader_id, partition.leader_epoch) != (image.leader, image.leader_epoch):
             partition.become_follower(image.leader, image.leader_epoch)
             self._fetchers.follow(partition)
+
+    def _must_stay_offline(self, topic: TopicImage, index: int, directory_id: Uuid) -> bool:
+        """Whether the log may be in a failed directory: an empty log elsewhere must not replace it.
+
+        ``directory_id``: the directory of the replica in the metadata.
+        """
+        if (topic.id, index) in self._offline:
+            return True
+        if self._logs.get(TopicPartition(topic.name, index)) is not None:
+            return False
+        online = {each.directory_id for each in self._logs.directories if each.online}
+        failed = {each.directory_id for each in self._logs.directories if not each.online}
+        # The id of a directory that could not be opened is unknown. A replica that is older than this process
+        # may be in it although its assignment never reached the controller.
+        may_have_failed = directory_id not in online and (directory_id not in RESERVED_DIRS or self._starting)
+        return directory_id in failed - RESERVED_DIRS or (bool(failed) and may_have_failed)
 
     def _retry_partition(self, topic_id: Uuid, index: int) -> None:
         """The disk was full when the partition was assigned: try again to create its log."""
@@ -265,7 +280,6 @@ class PartitionManager:
         self.by_id.pop(topic.id, None)
         self.by_name.pop(topic.name, None)
         self._traffic.forget(topic.name)
-        self._offline.forget_topic(topic.name)
 
     def _remove_replica(self, topic: TopicImage, index: int) -> None:
         """The topic was deleted, or a reassignment moved the replica to other brokers."""
@@ -279,12 +293,8 @@ class PartitionManager:
             # If it is assigned again, or a topic of that name is created, it gets a new log elsewhere.
             self._offline.discard((topic.id, index))
             self._logs.forget_offline(TopicPartition(topic.name, index))
-        if self._lost.forget(topic, index):
-            self._remove_lost(topic, index)
-
-    def _remove_lost(self, topic: TopicImage, index: int) -> None:
         tp = TopicPartition(topic.name, index)
-        log = self._logs.get(tp)
+        log = self._logs.get(tp) if self._lost.forget(topic, index) else None
         if log is not None and log.topic_id == topic.id:
             self._logs.delete(tp)
         elif log is not None:
@@ -328,7 +338,7 @@ class PartitionManager:
             if partition is not None:
                 self.by_id[partition.topic_id].pop(index)
                 self._fetchers.unfollow((partition.topic_id, index))
-                self._offline.add(topic, partition.topic_id, index)
+                self._offline.add((partition.topic_id, index))
                 partition.retire()
         self._assignments.on_directory_failure(directory.directory_id)
         if directory.path == self._metadata_log_dir:
@@ -336,8 +346,7 @@ class PartitionManager:
         elif not any(each.online and each.holds_partitions for each in self._logs.directories):
             self._on_fatal_failure(f"the last log directory {directory.path} has failed")
 
-    # -- periodic tasks and shutdown
-    # ----------------------------------------------------------------------------------
+    # -- periodic tasks and shutdown -------------------------------------------------------------------------
 
     async def run_jobs(self, jobs: Sequence[Job]) -> None:
         """Run jobs that wait for the disk in the housekeeping thread, one at a time and in order."""
@@ -352,7 +361,7 @@ class PartitionManager:
 
     async def shrink_isrs(self) -> None:
         """Propose to remove replicas that have fallen behind from their ISRs."""
-        await self._for_each_partition(_shrink_isr)
+        await self._for_each_partition(Partition.shrink_isr)
 
     def sync_due_logs(self) -> None:
         """Sync logs in the background after rolls and creations."""
@@ -374,8 +383,3 @@ class PartitionManager:
     async def _for_each_partition(self, act: Callable[[Partition], None]) -> None:
         steps = for_each(list(self), act)
         await self._scheduler.run(steps, priority=Priority.CLUSTER, name=act.__name__)
-
-
-def _shrink_isr(partition: Partition) -> None:
-    if partition.leader is not None:
-        partition.leader.shrink_isr()

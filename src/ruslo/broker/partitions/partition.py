@@ -181,6 +181,10 @@ class Partition:
             leader.stop()
         self._high_watermark.wake_fetches()
 
+    def shrink_isr(self) -> None:
+        if self.leader is not None:
+            self.leader.shrink_isr()
+
     def check_epoch(self, current_leader_epoch: int, allow_follower: bool = False) -> ErrorCode:
         """KIP-320: whether a client with this leader epoch may be served."""
         if self.leader is None and not (allow_follower and self.leader_id >= 0):

@@ -12,9 +12,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
 
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
+from ruslo.broker.partitions.replica_repair import ReplicaRepair
 from ruslo.model.errors import StorageError
 from ruslo.model.log_ids import log_ids
 from ruslo.model.topics import TopicPartition
@@ -36,28 +36,18 @@ REPORT_INTERVAL_MS = 5_000
 REPAIR_RETRY_INTERVAL_MS = 60_000
 
 
-class Repairer(Protocol):
-    def has_source(self, log: Log) -> bool:
-        """Whether there is another replica to repair a log from."""
-        ...
-
-    async def repair(self, scrub: SegmentScrub) -> bool:
-        """Replace the damaged ranges that a scrub found; returns whether that succeeded."""
-        ...
-
-
 class Scrubber:
     def __init__(
         self,
         configs: DynamicConfig,
         logs: LogManager,
         storage_failed: Callable[[StorageError], None],
-        repairer: Repairer | None = None,
+        repair: ReplicaRepair,
     ) -> None:
         self._configs = configs
         self._logs = logs
         self._storage_failed = storage_failed
-        self._repairer = repairer
+        self._repair = repair
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="scrubber")
         self._tasks: list[asyncio.Task[None]] = []
         self._reported: set[TopicPartition] = set()
@@ -118,8 +108,9 @@ class Scrubber:
             if not log.damage:
                 continue
             tried_ms = self._tried_ms.get(partition)
-            can_repair = self._repairer is not None and self._repairer.has_source(log)
-            if tried_ms is None or (can_repair and now_ms - tried_ms >= REPAIR_RETRY_INTERVAL_MS):
+            if tried_ms is None or (
+                now_ms - tried_ms >= REPAIR_RETRY_INTERVAL_MS and self._repair.has_source(log)
+            ):
                 self._tried_ms[partition] = now_ms
                 await self.check(log, {damage.segment_base for damage in log.damage.ranges()})
 
@@ -177,13 +168,10 @@ class Scrubber:
             logger.error("Rebuilt a damaged index: %s.", problems, extra=log_ids(partition=log.partition))
         if scrub.damage:
             self.report()
-            await self._repair_segment(scrub)
+            if await self._repair.repair(scrub):
+                self.repaired_segments += 1
+                self.report()
         return scrub.producers
-
-    async def _repair_segment(self, scrub: SegmentScrub) -> None:
-        if self._repairer is not None and await self._repairer.repair(scrub):
-            self.repaired_segments += 1
-            self.report()
 
     def _is_current(self, log: Log) -> bool:
         return log.failure is None and self._logs.get(log.partition) is log

@@ -39,7 +39,7 @@ class IsrState:
         self.commit(committed)
 
     def commit(self, members: tuple[int, ...]) -> None:
-        """The controller has committed this ISR, which ends a pending proposal."""
+        """This ISR is committed, which ends a pending proposal."""
         self.committed = members
         self.maximal: frozenset[int] = frozenset(members)
         self.pending = None
@@ -48,8 +48,3 @@ class IsrState:
         assert self.pending is None, "one proposal at a time"
         self.pending = proposal
         self.maximal = frozenset((*self.committed, *(member.broker_id for member in proposal.members)))
-
-    def withdraw(self) -> None:
-        """The controller has rejected the proposal, and nothing changed."""
-        self.pending = None
-        self.maximal = frozenset(self.committed)

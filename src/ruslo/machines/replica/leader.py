@@ -193,15 +193,12 @@ class LeaderReplica:
         return self._propose(tuple(each for each in self.isr.committed if each not in behind))
 
     def _propose(self, isr: tuple[int, ...]) -> Proposal:
-        members = tuple(Member(broker_id, self._fetch_epoch(broker_id)) for broker_id in isr)
+        epochs = {self.node_id: LEADER_MEMBER_EPOCH}
+        epochs |= {follower.broker_id: follower.broker_epoch for follower in self.followers.values()}
+        members = tuple(Member(broker_id, epochs[broker_id]) for broker_id in isr)
         proposal = Proposal(self.leader_epoch, self.partition_epoch, members)
         self.isr.propose(proposal)
         return proposal
-
-    def _fetch_epoch(self, broker_id: int) -> int:
-        if broker_id == self.node_id:
-            return LEADER_MEMBER_EPOCH
-        return self.followers[broker_id].broker_epoch
 
     def on_response(
         self, proposal: Proposal, error: ErrorCode, partition_epoch: int, isr: tuple[int, ...]
@@ -209,16 +206,13 @@ class LeaderReplica:
         """The controller's response to a proposal; epoch and ISR count only in a response without error."""
         if self.isr.pending is not proposal:
             return AfterResponse.DONE
-        if error is ErrorCode.NONE:
-            if partition_epoch > self.partition_epoch:
+        if error in (ErrorCode.NONE, ErrorCode.INELIGIBLE_REPLICA):
+            if error is ErrorCode.NONE and partition_epoch > self.partition_epoch:
                 self.partition_epoch = partition_epoch
                 self.isr.commit(isr)
             else:
-                # Nothing had to change, so no metadata record follows.
-                self.isr.withdraw()
-            return AfterResponse.DONE
-        if error is ErrorCode.INELIGIBLE_REPLICA:
-            self.isr.withdraw()
+                # Nothing has changed, so no metadata record follows.
+                self.isr.commit(self.isr.committed)
             return AfterResponse.DONE
         if error in _AWAIT_METADATA:
             return AfterResponse.AWAIT_METADATA
