@@ -5,9 +5,7 @@ A broker validates changes of its own configs first, as in IncrementalAlterConfi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from ruslo.broker.handlers.broker_config_changes import check_broker_change
+from ruslo.broker.handlers.broker_config_changes import broker_change_error
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
 from ruslo.config.alteration import replace_broker_keys
@@ -23,41 +21,33 @@ async def handle(
     responses: list[AlterConfigsResourceResponse] = []
     accepted: list[AlterConfigsResource] = []
     for resource in request.resources:
-        if resource.resource_type == BROKER and (error := _validation_error(services, resource, context)):
+        if resource.resource_type == BROKER and (error := _broker_error(services, resource, context)):
             responses.append(_failed(resource, error))
         else:
             accepted.append(resource)
     if accepted:
         forwarded = AlterConfigsRequest(resources=accepted, validate_only=request.validate_only)
-        responses += await _submit(services, forwarded, context)
+        try:
+            response = await services.controller.submit(forwarded, context)
+        except KafkaError as error:
+            responses += [_failed(resource, error) for resource in accepted]
+        else:
+            assert isinstance(response, AlterConfigsResponse)
+            responses += response.responses
+            await services.metadata.wait_for(services.controller.committed_offset)
     return AlterConfigsResponse(responses=responses)
 
 
-async def _submit(
-    services: NodeServices, request: AlterConfigsRequest, context: RequestContext
-) -> list[AlterConfigsResourceResponse]:
-    try:
-        response = await services.controller.submit(request, context)
-    except KafkaError as error:
-        return [_failed(resource, error) for resource in request.resources]
-    assert isinstance(response, AlterConfigsResponse)
-    await services.metadata.wait_for(services.controller.committed_offset)
-    return response.responses
-
-
-def _validation_error(
+def _broker_error(
     services: NodeServices, resource: AlterConfigsResource, context: RequestContext
 ) -> KafkaError | None:
     given = {each.name: each.value for each in resource.configs}
-
-    def change(current: Mapping[str, str], *, per_broker: bool) -> Mapping[str, str]:
-        return replace_broker_keys(given, per_broker=per_broker)
-
-    try:
-        check_broker_change(services, context, resource.resource_name, change)
-    except KafkaError as error:
-        return error
-    return None
+    return broker_change_error(
+        services,
+        context,
+        resource.resource_name,
+        lambda _, per_broker: replace_broker_keys(given, per_broker=per_broker),
+    )
 
 
 def _failed(resource: AlterConfigsResource, error: KafkaError) -> AlterConfigsResourceResponse:

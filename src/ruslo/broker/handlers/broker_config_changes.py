@@ -6,8 +6,8 @@ receives it directly cannot do that, so it accepts no new cordoned directories (
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
@@ -16,33 +16,39 @@ from ruslo.machines.controller.config_image import BROKER, CLUSTER_DEFAULT
 from ruslo.machines.controller.state import CORDONED_LOG_DIRS
 from ruslo.model.errors import ErrorCode, KafkaError
 
-
-class Change(Protocol):
-    def __call__(self, current: Mapping[str, str], *, per_broker: bool) -> Mapping[str, str]:
-        """The complete new dynamic configs; raises KafkaError."""
-        ...
+Change: TypeAlias = Callable[[Mapping[str, str], bool], Mapping[str, str]]
+"""Gets the current dynamic configs and whether one broker has them; returns the new ones."""
 
 
-def check_broker_change(
+def broker_change_error(
+    services: NodeServices, context: RequestContext, resource_name: str, change: Change
+) -> KafkaError | None:
+    """Why the configs of this broker, or of all brokers, cannot be changed like this; None if they can."""
+    if context.forwarded:
+        return None  # The forwarding broker has validated it.
+    try:
+        _check_broker_change(services, context, resource_name, change)
+    except KafkaError as error:
+        return error
+    return None
+
+
+def _check_broker_change(
     services: NodeServices, context: RequestContext, resource_name: str, change: Change
 ) -> None:
-    """Raise KafkaError if the configs of this broker, or of all brokers, cannot be changed like this."""
-    if context.forwarded:
-        return  # The forwarding broker has validated it.
     per_broker = resource_name != CLUSTER_DEFAULT
     current = services.metadata.image.configs.of(BROKER, resource_name)
     if context.listener_name in services.config.controller_listener_names:
-        new = change(current, per_broker=per_broker)
+        new = change(current, per_broker)
         _reject_new_cordons(current.get(CORDONED_LOG_DIRS), new.get(CORDONED_LOG_DIRS))
         return
     if per_broker and resource_name != str(services.node_id):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"Broker {services.node_id} cannot validate configs of broker {resource_name!r}. Send the change "
-            "to "
-            "that broker",
+            "to that broker",
         )
-    new = change(current, per_broker=per_broker)
+    new = change(current, per_broker)
     replace_broker(services.dynamic_config.current, new, per_broker=per_broker)
 
 

@@ -32,7 +32,11 @@ from ruslo.protocol.messages.describe_configs_response import (
 from ruslo.storage.lost_data import LostDataList
 
 ASSIGNOR_ERROR = "ruslo.assignor.error"
+_ASSIGNOR_ERROR_DOC = (
+    "Why the group's last assignment failed; it keeps the one before. Absent when nothing is wrong."
+)
 LOST_DATA = "ruslo.lost.data"
+_LOST_DATA_DOC = "The records that this broker lost, one line per partition. Absent when nothing is lost."
 _MAX_LOST_DATA_LINES = 100
 
 
@@ -50,10 +54,9 @@ def _describe(
     )
     try:
         entries = _entries(services, resource, resource.configuration_keys)
+        result.configs = [_result(entry, request) for entry in entries]
     except KafkaError as error:
         result.error_code, result.error_message = error.code, error.message
-        return result
-    result.configs = [_result(entry, request) for entry in entries]
     return result
 
 
@@ -80,12 +83,13 @@ def _entries(
             )
         entries = describe_broker(config, names)
         if len(services.lost_data) and (not names or LOST_DATA in names):
-            entries.append(_lost_data_entry(services.lost_data))
+            lost = _lost_data_lines(services.lost_data)
+            entries.append(_extra_entry(LOST_DATA, lost, ConfigSource.STATIC_BROKER_CONFIG, _LOST_DATA_DOC))
         return entries
     if resource.resource_type == BROKER_LOGGER:
         require_own_loggers(services.node_id, name)
         return [
-            _logger_entry(logger, level)
+            _extra_entry(logger, level, ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG, None, read_only=False)
             for logger, level in logger_levels().items()
             if not names or logger in names
         ]
@@ -95,53 +99,27 @@ def _entries(
         entries = describe_group(config, image.configs.of(GROUP, name), names)
         failure = services.groups.assignor_error(name)
         if failure is not None and (not names or ASSIGNOR_ERROR in names):
-            entries.append(_assignor_error_entry(failure))
+            entries.append(
+                _extra_entry(ASSIGNOR_ERROR, failure, ConfigSource.DYNAMIC_GROUP_CONFIG, _ASSIGNOR_ERROR_DOC)
+            )
         return entries
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Resources of type {resource.resource_type} have no configs")
 
 
-def _assignor_error_entry(failure: str) -> ConfigEntry:
-    """Kafka's group responses have no field for it; generic tools show it anyway."""
+def _extra_entry(
+    name: str, value: str, source: ConfigSource, doc: str | None, read_only: bool = True
+) -> ConfigEntry:
+    """An entry for something that is not a config. Kafka's responses have no other field for it."""
     return ConfigEntry(
-        name=ASSIGNOR_ERROR,
-        value=failure,
-        source=ConfigSource.DYNAMIC_GROUP_CONFIG,
-        read_only=True,
-        sensitive=False,
-        type=ConfigType.STRING,
-        doc="Why the group's last assignment failed; it keeps the one before. Absent when nothing is wrong.",
-        synonyms=(),
+        name, value, source, read_only, sensitive=False, type=ConfigType.STRING, doc=doc, synonyms=()
     )
 
 
-def _lost_data_entry(lost_data: LostDataList) -> ConfigEntry:
-    """Kafka's responses have no field for it; generic tools show it anyway."""
+def _lost_data_lines(lost_data: LostDataList) -> str:
     lines = [str(each) for each in lost_data]
     if len(lines) > _MAX_LOST_DATA_LINES:
         lines[_MAX_LOST_DATA_LINES:] = [f"and {len(lines) - _MAX_LOST_DATA_LINES} more"]
-    return ConfigEntry(
-        name=LOST_DATA,
-        value="\n".join(lines),
-        source=ConfigSource.STATIC_BROKER_CONFIG,
-        read_only=True,
-        sensitive=False,
-        type=ConfigType.STRING,
-        doc="The records that this broker lost, one line per partition. Absent when nothing is lost.",
-        synonyms=(),
-    )
-
-
-def _logger_entry(logger: str, level: str) -> ConfigEntry:
-    return ConfigEntry(
-        name=logger,
-        value=level,
-        source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
-        read_only=False,
-        sensitive=False,
-        type=ConfigType.STRING,
-        doc=None,
-        synonyms=(),
-    )
+    return "\n".join(lines)
 
 
 def _result(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

@@ -5,7 +5,7 @@ v1 adds their directory ids (KIP-853).
 
 from __future__ import annotations
 
-from ruslo.broker.handlers.quorum_responses import cluster_error, is_metadata_log, node_endpoints
+from ruslo.broker.handlers.quorum_responses import foreign_cluster, is_metadata_log, node_endpoints
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.raft.rpc import EndEpochRequest, ReplicaKey
@@ -22,19 +22,17 @@ from ruslo.protocol.messages.end_quorum_epoch_response import (
 async def handle(
     services: NodeServices, request: EndQuorumEpochRequest, context: RequestContext
 ) -> EndQuorumEpochResponse:
-    error = cluster_error(services, request.cluster_id)
-    if error is not ErrorCode.NONE:
-        return EndQuorumEpochResponse(error_code=error)
+    if foreign_cluster(services, request.cluster_id):
+        return EndQuorumEpochResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     response = EndQuorumEpochResponse()
     for topic in request.topics:
         topic_response = TopicData(topic_name=topic.topic_name)
         response.topics.append(topic_response)
         for partition in topic.partitions:
+            data = PartitionData(partition_index=partition.partition_index)
+            topic_response.partitions.append(data)
             if not is_metadata_log(topic.topic_name, partition.partition_index):
-                unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                topic_response.partitions.append(
-                    PartitionData(partition_index=partition.partition_index, error_code=unknown)
-                )
+                data.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
             if context.api_version >= 1:
                 preferred = tuple(
@@ -48,9 +46,7 @@ async def handle(
                     epoch=partition.leader_epoch, leader_id=partition.leader_id, preferred=preferred
                 )
             )
-            topic_response.partitions.append(
-                PartitionData(error_code=result.error, leader_id=result.leader_id, leader_epoch=result.epoch)
-            )
+            data.error_code, data.leader_id, data.leader_epoch = result.error, result.leader_id, result.epoch
             if context.api_version >= 1:
                 response.node_endpoints = node_endpoints(result, NodeEndpoint)
     return response

@@ -5,7 +5,7 @@ v1 adds the replica's directory id and the leader's endpoint (KIP-853).
 
 from __future__ import annotations
 
-from ruslo.broker.handlers.quorum_responses import cluster_error, is_metadata_log, node_endpoints
+from ruslo.broker.handlers.quorum_responses import foreign_cluster, is_metadata_log, node_endpoints
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.raft import snapshots
@@ -25,20 +25,18 @@ from ruslo.protocol.messages.fetch_snapshot_response import (
 async def handle(
     services: NodeServices, request: FetchSnapshotRequest, context: RequestContext
 ) -> FetchSnapshotResponse:
-    error = cluster_error(services, request.cluster_id)
-    if error is not ErrorCode.NONE:
-        return FetchSnapshotResponse(error_code=error)
+    if foreign_cluster(services, request.cluster_id):
+        return FetchSnapshotResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     response = FetchSnapshotResponse()
     for topic in request.topics:
         topic_response = TopicSnapshot(name=topic.name)
         response.topics.append(topic_response)
         for partition in topic.partitions:
             snapshot_id = partition.snapshot_id
+            data = PartitionSnapshot(index=partition.partition)
+            topic_response.partitions.append(data)
             if not is_metadata_log(topic.name, partition.partition):
-                unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                topic_response.partitions.append(
-                    PartitionSnapshot(index=partition.partition, error_code=unknown)
-                )
+                data.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
             result = await services.raft.handle_request(
                 SnapshotRequest(
@@ -49,16 +47,10 @@ async def handle(
                 )
             )
             assert isinstance(result, SnapshotResponse)
-            topic_response.partitions.append(
-                PartitionSnapshot(
-                    error_code=result.error,
-                    snapshot_id=SnapshotId(end_offset=snapshot_id.end_offset, epoch=snapshot_id.epoch),
-                    current_leader=LeaderIdAndEpoch(leader_id=result.leader_id, leader_epoch=result.epoch),
-                    size=result.size,
-                    position=result.position,
-                    unaligned_records=memoryview(result.chunk)[: request.max_bytes],
-                )
-            )
+            data.error_code, data.size, data.position = result.error, result.size, result.position
+            data.snapshot_id = SnapshotId(end_offset=snapshot_id.end_offset, epoch=snapshot_id.epoch)
+            data.current_leader = LeaderIdAndEpoch(leader_id=result.leader_id, leader_epoch=result.epoch)
+            data.unaligned_records = memoryview(result.chunk)[: request.max_bytes]
             if context.api_version >= 1:
                 response.node_endpoints = node_endpoints(result, NodeEndpoint)
     return response

@@ -6,9 +6,7 @@ broker validates changes of its own configs first, because no other node has its
 
 from __future__ import annotations
 
-from functools import partial
-
-from ruslo.broker.handlers.broker_config_changes import check_broker_change
+from ruslo.broker.handlers.broker_config_changes import broker_change_error
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.requests.loggers import change_logger_levels
@@ -33,39 +31,33 @@ async def handle(
     for resource in request.resources:
         if resource.resource_type == BROKER_LOGGER:
             responses.append(_change_loggers(services, resource, request.validate_only))
-        elif resource.resource_type == BROKER and (error := _validation_error(services, resource, context)):
+        elif resource.resource_type == BROKER and (error := _broker_error(services, resource, context)):
             responses.append(_result(resource, error))
         else:
             accepted.append(resource)
     if accepted:
         forwarded = IncrementalAlterConfigsRequest(resources=accepted, validate_only=request.validate_only)
-        responses += await _submit(services, forwarded, context)
+        try:
+            response = await services.controller.submit(forwarded, context)
+        except KafkaError as error:
+            responses += [_result(resource, error) for resource in accepted]
+        else:
+            assert isinstance(response, IncrementalAlterConfigsResponse)
+            responses += response.responses
+            await services.metadata.wait_for(services.controller.committed_offset)
     return IncrementalAlterConfigsResponse(responses=responses)
 
 
-def _validation_error(
+def _broker_error(
     services: NodeServices, resource: AlterConfigsResource, context: RequestContext
 ) -> KafkaError | None:
     alterations = [Alteration(each.name, each.config_operation, each.value) for each in resource.configs]
-    try:
-        check_broker_change(
-            services, context, resource.resource_name, partial(alter_broker_keys, alterations=alterations)
-        )
-    except KafkaError as error:
-        return error
-    return None
-
-
-async def _submit(
-    services: NodeServices, request: IncrementalAlterConfigsRequest, context: RequestContext
-) -> list[AlterConfigsResourceResponse]:
-    try:
-        response = await services.controller.submit(request, context)
-    except KafkaError as error:
-        return [_result(resource, error) for resource in request.resources]
-    assert isinstance(response, IncrementalAlterConfigsResponse)
-    await services.metadata.wait_for(services.controller.committed_offset)
-    return response.responses
+    return broker_change_error(
+        services,
+        context,
+        resource.resource_name,
+        lambda current, per_broker: alter_broker_keys(current, alterations, per_broker=per_broker),
+    )
 
 
 def _change_loggers(

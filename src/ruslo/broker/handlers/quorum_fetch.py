@@ -6,7 +6,7 @@ v15 has a ReplicaState struct (KIP-903), v17 adds the directory id (KIP-853), v1
 
 from __future__ import annotations
 
-from ruslo.broker.handlers.quorum_responses import cluster_error, node_endpoints
+from ruslo.broker.handlers.quorum_responses import foreign_cluster, node_endpoints
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.raft.quorum_state import NO_NODE
@@ -32,12 +32,11 @@ _ANY_HIGH_WATERMARK = (1 << 63) - 1
 
 
 async def handle(services: NodeServices, request: FetchRequest, context: RequestContext) -> FetchResponse:
-    error = cluster_error(services, request.cluster_id)
-    if context.api_version < TOPIC_IDS_MIN_VERSION:
-        error = ErrorCode.INVALID_REQUEST
-    if error is not ErrorCode.NONE:
-        return FetchResponse(error_code=error)
     version = context.api_version
+    if version < TOPIC_IDS_MIN_VERSION:
+        return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if foreign_cluster(services, request.cluster_id):
+        return FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
     replica_id = (
         request.replica_state.replica_id if version >= REPLICA_STATE_MIN_VERSION else request.replica_id
     )
@@ -47,11 +46,10 @@ async def handle(services: NodeServices, request: FetchRequest, context: Request
         response.responses.append(topic_response)
         for partition in topic.partitions:
             if topic.topic_id != METADATA_TOPIC_ID or partition.partition != 0:
-                unknown = ErrorCode.UNKNOWN_TOPIC_ID
                 topic_response.partitions.append(
                     PartitionData(
                         partition_index=partition.partition,
-                        error_code=unknown,
+                        error_code=ErrorCode.UNKNOWN_TOPIC_ID,
                         high_watermark=-1,
                         aborted_transactions=[],
                         records=b"",

@@ -8,7 +8,6 @@ from typing import TypeVar
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.machines.raft.quorum_state import NO_NODE
 from ruslo.machines.raft.rpc import RaftResponse
-from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import METADATA_TOPIC
 
 EndpointT = TypeVar("EndpointT")
@@ -17,10 +16,6 @@ EndpointT = TypeVar("EndpointT")
 def foreign_cluster(services: NodeServices, cluster_id: str | None) -> bool:
     """Whether the sender belongs to another cluster; without a cluster id it may belong to any."""
     return cluster_id is not None and cluster_id != services.cluster_id
-
-
-def cluster_error(services: NodeServices, cluster_id: str | None) -> ErrorCode:
-    return ErrorCode.INCONSISTENT_CLUSTER_ID if foreign_cluster(services, cluster_id) else ErrorCode.NONE
 
 
 def is_metadata_log(topic_name: str, partition_index: int) -> bool:
