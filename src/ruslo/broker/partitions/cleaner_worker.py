@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from ruslo.broker.partitions.cleaner_process import CleanerDied
@@ -14,6 +15,7 @@ from ruslo.storage.cleaner.job import remove_unfinished
 from ruslo.storage.cleaner.task import CleanedSegment
 from ruslo.storage.disk import DiskError
 from ruslo.storage.log import Log
+from ruslo.storage.segment_swap import SegmentSwap
 
 if TYPE_CHECKING:
     from ruslo.broker.partitions.compaction import Compaction
@@ -66,7 +68,8 @@ class CleanerWorker:
                     # One damaged log must not stop the compaction of all others.
                     logger.exception("Compaction failed")
                 backoff_ms = max(self._compaction.backoff_ms, 1)
-                await self._pause(backoff_ms)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), backoff_ms / 1000)
                 idle_ms += backoff_ms
                 if idle_ms >= MAX_IDLE_PROCESS_MS:
                     await self._in_thread(self._process.stop)
@@ -78,12 +81,6 @@ class CleanerWorker:
             if not collected:
                 await self._in_thread(self._process.stop)
             self._thread.shutdown(wait=False)
-
-    async def _pause(self, duration_ms: int) -> None:
-        try:
-            await asyncio.wait_for(self._wake.wait(), duration_ms / 1000)
-        except TimeoutError:
-            return
 
     async def _compact(self, chosen: Cleanable) -> bool:
         """Compact a log; returns False if it failed, and a pause should follow."""
@@ -119,14 +116,16 @@ class CleanerWorker:
         except DiskError as error:
             # Some files may be renamed and others not: only the next start can repair that.
             error.fatal = True
-            compaction.storage_failed(error)
+            compaction.partitions.storage_failed(error)
             await self._clean_up(log)
         finally:
             compaction.release(log)
         return False
 
     async def _swap(self, log: Log, cleaned: CleanedSegment) -> None:
-        swap = self._compaction.begin_swap(log, cleaned)
+        swap = SegmentSwap(log, cleaned, self._compaction.now_ms)
+        if not swap.begin():
+            raise Abandoned
         await self._in_thread(swap.retire_old_segments)
         if self._compaction.is_current(log):
             swap.finish()
@@ -138,7 +137,7 @@ class CleanerWorker:
                 await self._in_thread(remove_unfinished, log.disk, log.path)
             except DiskError as error:
                 if not error.not_found:
-                    self._compaction.storage_failed(error)
+                    self._compaction.partitions.storage_failed(error)
 
     async def _in_thread(self, call: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)

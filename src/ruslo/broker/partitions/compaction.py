@@ -16,15 +16,13 @@ from ruslo.broker.partitions.cleaner_process import Cleaner, CleanerDied, Cleane
 from ruslo.broker.partitions.cleaner_worker import Abandoned, CleanerWorker
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler, for_each
-from ruslo.config.broker import BrokerConfig
 from ruslo.config.limits import DOUBLE_MAX
 from ruslo.model.topics import TopicPartition
 from ruslo.storage.cleaner.cleanable import Cleanable, CleanerLimits, find_cleanable
-from ruslo.storage.cleaner.task import CleanedSegment, CleanStats, Failure
+from ruslo.storage.cleaner.task import CleanStats, Failure
 from ruslo.storage.disk import DiskError
 from ruslo.storage.log import Log
 from ruslo.storage.log_manager import LogManager
-from ruslo.storage.segment_swap import SegmentSwap
 
 logger = logging.getLogger(__name__)
 
@@ -44,13 +42,12 @@ class Compaction:
         self.new_cleaner = new_cleaner
         self._configs = configs
         self._logs = logs
-        self._partitions = partitions
+        self.partitions = partitions
         self._scheduler = scheduler
         self._busy: set[TopicPartition] = set()
-        self.uncleanable: dict[TopicPartition, str] = {}
-        """Logs that are not compacted until the next start, and the reason."""
-        self._uncleanable_logs: dict[TopicPartition, Log] = {}
-        """The same logs: a deleted topic may be created again and has another log then."""
+        self.uncleanable: dict[TopicPartition, tuple[Log, str]] = {}
+        """Logs that are not compacted until the next start, and the reason. A deleted topic may be created
+        again and has another log then."""
         self.rounds = self.bytes_before = self.bytes_after = 0
         """The totals of all compactions since the start."""
         self._crashes: dict[TopicPartition, int] = {}
@@ -96,7 +93,8 @@ class Compaction:
         """Start or retire workers to match the configuration."""
         if self._stopping:
             return
-        wanted = _worker_count(self._configs.current)
+        config = self._configs.current
+        wanted = config.int("log.cleaner.threads") if config.bool("log.cleaner.enable") else 0
         while len(self._workers) < wanted:
             self._workers.append(CleanerWorker(self, f"cleaner-{len(self._workers)}"))
         for worker in self._workers[wanted:]:
@@ -128,8 +126,8 @@ class Compaction:
         return best
 
     def _forget_deleted_logs(self) -> None:
-        for partition in [each for each, log in self._uncleanable_logs.items() if not self.is_current(log)]:
-            del self._uncleanable_logs[partition], self.uncleanable[partition]
+        for partition in [each for each, (log, _) in self.uncleanable.items() if not self.is_current(log)]:
+            del self.uncleanable[partition]
             self._crashes.pop(partition, None)
 
     def _check(self, log: Log) -> Cleanable | None:
@@ -139,7 +137,7 @@ class Compaction:
         try:
             found = find_cleanable(log, directory.checkpoints.cleaned.get(log.partition), self.now_ms)
         except DiskError as error:
-            self._partitions.storage_failed(error)
+            self.partitions.storage_failed(error)
             return None
         return found if found is not None and found.is_worth_cleaning else None
 
@@ -156,7 +154,6 @@ class Compaction:
     def on_repaired(self, log: Log) -> None:
         """A damaged segment was replaced: the log may be compacted again."""
         self.uncleanable.pop(log.partition, None)
-        self._uncleanable_logs.pop(log.partition, None)
 
     def release(self, log: Log) -> None:
         self._busy.discard(log.partition)
@@ -171,7 +168,7 @@ class Compaction:
             raise Abandoned
         write = directory.checkpoints.recovery_points()
         if write is not None:
-            await self._partitions.run_jobs([write])
+            await self.partitions.run_jobs([write])
             if not write.done:
                 raise Abandoned
 
@@ -187,7 +184,7 @@ class Compaction:
         directory.checkpoints.cleaned[log.partition] = chosen.end_offset
         write = directory.checkpoints.cleaned_offsets()
         if write is not None:
-            await self._partitions.run_jobs([write])
+            await self.partitions.run_jobs([write])
         logger.info(
             "Compacted %s up to offset %d: %d of %d bytes and %d of %d records remain (%.1f s, %.0f MB/s)",
             log.partition,
@@ -207,10 +204,9 @@ class Compaction:
             # All old segments still exist: a full disk only fails this compaction.
             error.fatal = error.fatal and not error.disk_full
             if not error.not_found or self.is_current(log):
-                self._partitions.storage_failed(error)
+                self.partitions.storage_failed(error)
             return
-        self.uncleanable[log.partition] = failure.message
-        self._uncleanable_logs[log.partition] = log
+        self.uncleanable[log.partition] = log, failure.message
         logger.error(
             "Cannot compact %s; it is skipped until the next start: %s",
             log.partition,
@@ -224,16 +220,3 @@ class Compaction:
         logger.warning("The cleaner process crashed while compacting %s: %s", log.partition, error)
         if crashes >= MAX_CRASHES_PER_LOG:
             self.on_failure(log, Failure(f"the cleaner process crashed {crashes} times: {error}"))
-
-    def begin_swap(self, log: Log, cleaned: CleanedSegment) -> SegmentSwap:
-        swap = SegmentSwap(log, cleaned, self.now_ms)
-        if not swap.begin():
-            raise Abandoned
-        return swap
-
-    def storage_failed(self, error: DiskError) -> None:
-        self._partitions.storage_failed(error)
-
-
-def _worker_count(config: BrokerConfig) -> int:
-    return config.int("log.cleaner.threads") if config.bool("log.cleaner.enable") else 0

@@ -95,10 +95,11 @@ class FetcherSettings:
 class _FollowedPartition:
     """A partition that is followed, in one leader epoch."""
 
-    __slots__ = ("backoff_ms", "first_request", "leader_epoch", "partition", "timer", "waits_for_quota")
+    __slots__ = ("backoff_ms", "first_request", "leader_epoch", "partition", "timer", "tp", "waits_for_quota")
 
     def __init__(self, partition: Partition, first_request: int) -> None:
         self.partition = partition
+        self.tp: TopicIdPartition = (partition.topic_id, partition.index)
         self.leader_epoch = partition.leader_epoch
         self.first_request = first_request
         """The number of the first request that can list it; earlier responses concern other epochs."""
@@ -115,7 +116,7 @@ class ReplicaFetcher:
     ) -> None:
         self.leader_id = leader_id
         self._settings = settings
-        self._connection = LeaderConnection(leader_id, address, settings.connection, settings.clock)
+        self.connection = LeaderConnection(leader_id, address, settings.connection, settings.clock)
         self._session = FetchSessionHandler()
         self._followed: dict[TopicIdPartition, _FollowedPartition] = {}
         self._has_partitions = asyncio.Event()
@@ -136,15 +137,12 @@ class ReplicaFetcher:
     def __len__(self) -> int:
         return len(self._followed)
 
-    def leader_is_lost(self) -> bool:
-        return self._connection.leader_is_lost()
-
     def follow(self, partition: Partition) -> None:
         """Fetch from the end of its log, or continue in a new epoch of the same leader."""
-        tp = (partition.topic_id, partition.index)
-        self.unfollow(tp)
-        followed = self._followed[tp] = _FollowedPartition(partition, self._requests + 1)
-        self._fetch_when_synced(tp, followed)
+        followed = _FollowedPartition(partition, self._requests + 1)
+        self.unfollow(followed.tp)
+        self._followed[followed.tp] = followed
+        self._fetch_when_synced(followed)
 
     def unfollow(self, tp: TopicIdPartition) -> None:
         followed = self._followed.pop(tp, None)
@@ -159,7 +157,7 @@ class ReplicaFetcher:
         if followed is not None and followed.waits_for_quota:
             assert followed.timer is not None
             followed.timer.cancel()
-            self._fetch_within_quota(tp, followed)
+            self._fetch_within_quota(followed)
 
     async def stop(self) -> None:
         self._task.cancel()
@@ -194,13 +192,13 @@ class ReplicaFetcher:
                     await asyncio.sleep(self._backoff_ms / 1000)
                     self._backoff_ms = min(self._backoff_ms * 2, self._settings.max_backoff_ms)
         finally:
-            await self._connection.close()
+            await self.connection.close()
 
     async def _fetch(self) -> None:
         """Fetch until something other than the next response has to be handled."""
-        if not self._connection.is_open:
+        if not self.connection.is_open:
             self._session.reset()
-        connection = await self._connection.open()
+        connection = await self.connection.open()
         self._out_of_range.clear()
         await FetchExchange(
             connection,
@@ -242,11 +240,10 @@ class ReplicaFetcher:
             forgotten=list(forgotten.items()),
         )
 
-    def _add_to_session(self, tp: TopicIdPartition, followed: _FollowedPartition) -> None:
+    def _add_to_session(self, followed: _FollowedPartition) -> None:
         log = followed.partition.log
-        self._session.add(
-            tp, PartitionFetch(followed.leader_epoch, log.end_offset, log.epochs.latest, log.start_offset)
-        )
+        fetch = PartitionFetch(followed.leader_epoch, log.end_offset, log.epochs.latest, log.start_offset)
+        self._session.add(followed.tp, fetch)
         self._has_partitions.set()
 
     # -- responses -------------------------------------------------------------------------------------------
@@ -272,17 +269,18 @@ class ReplicaFetcher:
             if data[2] == ErrorCode.OFFSET_OUT_OF_RANGE:
                 self._out_of_range.append(followed)
             else:
-                self._on_partition_data(tp, followed, data, frame)
+                self._on_partition_data(followed, data, frame)
         if self._truncated:
-            self._report_truncated()
+            # All logs together: it may take a sync.
+            truncated, self._truncated = self._truncated, []
+            try:
+                self._settings.on_truncated(truncated)
+            except StorageError as error:
+                self._settings.storage_failed(error)
         return not self._out_of_range and not self._syncing and len(self._session) > 0
 
     def _on_partition_data(
-        self,
-        tp: TopicIdPartition,
-        followed: _FollowedPartition,
-        data: ReplicaPartitionData,
-        frame: ReadBuffer,
+        self, followed: _FollowedPartition, data: ReplicaPartitionData, frame: ReadBuffer
     ) -> None:
         _, _, error_code, high_watermark, log_start, diverging, start, stop = data
         partition = followed.partition
@@ -302,25 +300,22 @@ class ReplicaFetcher:
                     if partition.log.end_offset == end_before:
                         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the leader sent no whole batch")
                 follower.on_leader_offsets(high_watermark, log_start, stop - start)
-        except (KafkaError, CorruptLogError) as error:
-            self._back_off(tp, followed, error)
-        except StorageError as error:
-            self._settings.storage_failed(error)
-            self._back_off(tp, followed, error)
+        except (KafkaError, StorageError) as error:
+            if isinstance(error, StorageError) and not isinstance(error, CorruptLogError):
+                self._settings.storage_failed(error)
+            self._back_off(followed, error)
         else:
             followed.backoff_ms = _MIN_BACKOFF_MS
             # As in Kafka, a replica that has everything that is committed is not throttled.
-            lags = partition.log.end_offset < high_watermark
-            pause_ms = self._quota_pause_ms(partition) if lags else 0
-            if pause_ms:
-                self._session.remove(tp)
-                self._wait_for_quota(tp, followed, pause_ms)
-            elif follower.sync_before_fetch(partial(self._on_synced, tp, followed)):
-                self._session.remove(tp)
-                self._syncing.add(tp)
+            if partition.log.end_offset < high_watermark and self._quota_pause_ms(partition):
+                self._session.remove(followed.tp)
+                self._fetch_within_quota(followed)
+            elif follower.sync_before_fetch(partial(self._on_synced, followed)):
+                self._session.remove(followed.tp)
+                self._syncing.add(followed.tp)
                 self._all_synced.clear()
             else:
-                self._add_to_session(tp, followed)
+                self._add_to_session(followed)
 
     def _truncate(self, partition: Partition, epoch: int, end_offset: int) -> None:
         log = partition.log
@@ -337,14 +332,6 @@ class ReplicaFetcher:
         log.truncate_to(offset)
         self._truncated.append(log)
 
-    def _report_truncated(self) -> None:
-        """Report all logs together: it may take a sync."""
-        truncated, self._truncated = self._truncated, []
-        try:
-            self._settings.on_truncated(truncated)
-        except StorageError as error:
-            self._settings.storage_failed(error)
-
     # -- throttle, backoff and syncs -------------------------------------------------------------------------
 
     def _is_throttled(self, partition: Partition) -> bool:
@@ -354,23 +341,19 @@ class ReplicaFetcher:
     def _quota_pause_ms(self, partition: Partition) -> int:
         return self._settings.quota.pause_ms() if self._is_throttled(partition) else 0
 
-    def _wait_for_quota(self, tp: TopicIdPartition, followed: _FollowedPartition, pause_ms: int) -> None:
-        followed.waits_for_quota = True
-        followed.timer = asyncio.get_running_loop().call_later(
-            pause_ms / 1000, self._fetch_within_quota, tp, followed
-        )
-
-    def _fetch_within_quota(self, tp: TopicIdPartition, followed: _FollowedPartition) -> None:
-        """Fetch the partition again, unless other partitions have used up the quota."""
+    def _fetch_within_quota(self, followed: _FollowedPartition) -> None:
+        """Fetch the partition again when the quota allows it; other partitions may use it up first."""
         pause_ms = self._quota_pause_ms(followed.partition)
+        followed.waits_for_quota = pause_ms > 0
         if pause_ms:
-            self._wait_for_quota(tp, followed, pause_ms)
+            followed.timer = asyncio.get_running_loop().call_later(
+                pause_ms / 1000, self._fetch_within_quota, followed
+            )
         else:
-            followed.waits_for_quota = False
-            self._fetch_again(tp, followed)
+            self._fetch_again(followed)
 
-    def _back_off(self, tp: TopicIdPartition, followed: _FollowedPartition, error: Exception) -> None:
-        self._session.remove(tp)
+    def _back_off(self, followed: _FollowedPartition, error: Exception) -> None:
+        self._session.remove(followed.tp)
         fenced = isinstance(error, KafkaError) and error.code is ErrorCode.FENCED_LEADER_EPOCH
         logger.info(
             "Fetch of %s from leader %d failed: %s%s",
@@ -382,23 +365,23 @@ class ReplicaFetcher:
         )
         if not fenced:
             followed.timer = asyncio.get_running_loop().call_later(
-                followed.backoff_ms / 1000, self._fetch_again, tp, followed
+                followed.backoff_ms / 1000, self._fetch_again, followed
             )
             followed.backoff_ms = min(followed.backoff_ms * 2, self._settings.max_backoff_ms)
 
-    def _fetch_again(self, tp: TopicIdPartition, followed: _FollowedPartition) -> None:
+    def _fetch_again(self, followed: _FollowedPartition) -> None:
         followed.timer = None
-        if self._followed.get(tp) is followed and not followed.partition.gone:
-            self._fetch_when_synced(tp, followed)
+        if self._followed.get(followed.tp) is followed and not followed.partition.gone:
+            self._fetch_when_synced(followed)
 
-    def _fetch_when_synced(self, tp: TopicIdPartition, followed: _FollowedPartition) -> None:
+    def _fetch_when_synced(self, followed: _FollowedPartition) -> None:
         """Records of an earlier epoch, or from before a pause, may not be synced yet."""
-        if not followed.partition.follower.sync_before_fetch(partial(self._fetch_again, tp, followed)):
-            self._add_to_session(tp, followed)
+        if not followed.partition.follower.sync_before_fetch(partial(self._fetch_again, followed)):
+            self._add_to_session(followed)
 
-    def _on_synced(self, tp: TopicIdPartition, followed: _FollowedPartition) -> None:
-        self._fetch_again(tp, followed)
-        self._stop_waiting_for(tp)
+    def _on_synced(self, followed: _FollowedPartition) -> None:
+        self._fetch_again(followed)
+        self._stop_waiting_for(followed.tp)
 
     def _stop_waiting_for(self, tp: TopicIdPartition) -> None:
         self._syncing.discard(tp)
@@ -410,14 +393,13 @@ class ReplicaFetcher:
     async def _continue_within_range(self, connection: Channel, followed: _FollowedPartition) -> None:
         """The own log end lies outside the leader's log, which has deleted older records or is shorter."""
         partition = followed.partition
-        tp = (partition.topic_id, partition.index)
         try:
             leader_offset = partial(
                 fetch_leader_offset, connection, self._settings.node_id, partition, followed.leader_epoch
             )
             leader_start = await leader_offset(EARLIEST_LOCAL)
             leader_end = await leader_offset(LATEST)
-            if self._followed.get(tp) is not followed:
+            if self._followed.get(followed.tp) is not followed:
                 return
             log = partition.log
             logger.warning(
@@ -436,10 +418,10 @@ class ReplicaFetcher:
             self._settings.on_truncated([log])
         except StorageError as error:
             self._settings.storage_failed(error)
-            self._back_off(tp, followed, error)
+            self._back_off(followed, error)
         except KafkaError as error:
             if connection.closed:
                 raise
-            self._back_off(tp, followed, error)
+            self._back_off(followed, error)
         else:
-            self._add_to_session(tp, followed)
+            self._add_to_session(followed)

@@ -57,7 +57,9 @@ class ReplicaFetchers:
 
     def lost_leaders(self) -> frozenset[int]:
         """Leaders whose processes have ended, judged by their connections."""
-        return frozenset(each.leader_id for each in self._by_leader.values() if each.leader_is_lost())
+        return frozenset(
+            each.leader_id for each in self._by_leader.values() if each.connection.leader_is_lost()
+        )
 
     async def stop(self) -> None:
         fetchers, self._by_leader = self._by_leader, {}

@@ -158,7 +158,11 @@ class PartitionLeader:
                 brokers=settings.brokers,
                 now_ms=settings.clock.monotonic_ms(),
             )
-        self._find_durable_offset()
+        # Nothing was appended, but the log or the replicas are not those of before.
+        self._undurable_bytes = 0
+        durable_offset = self._flush.durable_when_elected()
+        if durable_offset is not None:
+            self._set_durable_offset(durable_offset)
 
     def _drop_followers(self) -> None:
         """Complete the requests that wait for followers."""
@@ -220,13 +224,6 @@ class PartitionLeader:
 
     def on_synced(self) -> None:
         self._set_durable_offset(self._flush.durable_after_sync())
-
-    def _find_durable_offset(self) -> None:
-        """Nothing was appended, but the log or the replicas are not those of before."""
-        self._undurable_bytes = 0
-        durable_offset = self._flush.durable_when_elected()
-        if durable_offset is not None:
-            self._set_durable_offset(durable_offset)
 
     def _set_durable_offset(self, offset: int) -> None:
         size, self._undurable_bytes = self._undurable_bytes, 0

@@ -220,7 +220,7 @@ class Partition:
         """
         leader = self.leader
         if leader is None or self._is_internal:
-            raise self._produce_error()
+            leader = self._require_produce()
         if acks_all and leader.replication is not None:
             leader.require_min_isr()
         rules = self._rules
@@ -308,7 +308,6 @@ class Partition:
         )
 
     def _appended(self, leader: PartitionLeader, result: AppendResult, size: int, records: int) -> Appended:
-        log = self.log
         end_offset = result.last_offset + 1
         if not result.duplicate:
             traffic = self.traffic
@@ -322,7 +321,7 @@ class Partition:
             result.log_append_time_ms,
             end_offset,
             self.leader_epoch,
-            log.high_watermark >= end_offset,
+            self.log.high_watermark >= end_offset,
         )
 
     # -- checks before an append -----------------------------------------------------------------------------
@@ -351,21 +350,16 @@ class Partition:
             return None
 
     def _require_produce(self) -> PartitionLeader:
-        if self.leader is None or self._is_internal:
-            raise self._produce_error()
-        return self.leader
+        leader = self._require_leading()
+        if self._is_internal:
+            message = f"{self.topic} is internal: only its coordinator writes to it"
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
+        return leader
 
     def _require_leading(self) -> PartitionLeader:
         if self.leader is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return self.leader
-
-    def _produce_error(self) -> KafkaError:
-        if self.leader is None:
-            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return KafkaError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION, f"{self.topic} is internal: only its coordinator writes to it"
-        )
 
     # -- acknowledging ---------------------------------------------------------------------------------------
 
@@ -440,6 +434,5 @@ class Partition:
         The future is done when the in-sync replicas have deleted the records too, so no later leader shows
         them, or when this broker no longer leads. None for a sole replica.
         """
-        self.require_leader()
-        start_offset = self.log.delete_records_before(offset)
-        return self._require_leading().when_deleted(start_offset)
+        leader = self._require_leading()
+        return leader.when_deleted(self.log.delete_records_before(offset))

@@ -130,7 +130,7 @@ async def test_an_uncleanable_log_does_not_stop_the_compaction_of_others(tmp_pat
         await until(lambda: TopicPartition("bad", 0) in node.node.broker.compaction.uncleanable)
         await until(lambda: cleaned_up_to(node, "good") == 30)
         assert cleaned_up_to(node, "bad") is None
-        assert "checksum" in node.node.broker.compaction.uncleanable[TopicPartition("bad", 0)]
+        assert "checksum" in node.node.broker.compaction.uncleanable[TopicPartition("bad", 0)][1]
         assert (await node.produce(client, batch_of(b"on", key=b"k"), "bad")).error_code == 0
         assert not list((tmp_path / "bad-0").glob("*.cleaned"))
         # A topic that is created again has another log.
