@@ -59,7 +59,7 @@ class DataPath:
         appended = outcome
 
         def complete(result: AckResult) -> None:
-            answer(Produced(result.code, appended.base_offset))
+            answer(Produced(result.value, appended.base_offset))
 
         appended.when_committed(PRODUCE_TIMEOUT_MS, complete)
 
