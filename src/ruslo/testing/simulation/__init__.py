@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from ruslo.testing.simulation.clock import SimClock, Timer
-from ruslo.testing.simulation.line import Line, LineFaults
+from ruslo.testing.simulation.connection import Line, LineFaults
 
 __all__ = ["Line", "LineFaults", "SimClock", "Timer"]

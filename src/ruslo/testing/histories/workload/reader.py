@@ -19,8 +19,7 @@ from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 from ruslo.model.topics import TopicPartition
 from ruslo.testing.histories.events import Isolation, Kind, ListEnds, Poll, ReadRange, SeenRecord
 from ruslo.testing.histories.files import Recorder
-from ruslo.testing.histories.workload.settings import WorkloadSettings
-from ruslo.testing.histories.workload.stop_signal import stop_event
+from ruslo.testing.histories.workload.settings import WorkloadSettings, stop_event
 
 CALL_TIMEOUT_S = 5.0
 RESTART_INTERVAL_S = 8.0

@@ -1,7 +1,9 @@
-"""The common settings of a workload's processes, passed on their command lines."""
+"""What the processes of a workload share: settings, passed on their command lines, and how they stop."""
 
 from __future__ import annotations
 
+import signal
+import threading
 from pathlib import Path
 from typing import Self
 
@@ -55,3 +57,12 @@ class WorkloadSettings(msgspec.Struct, frozen=True):
 def group_of(transactional_id: str) -> str:
     """The group of a transactional id; only its current producer may commit its offset."""
     return f"group-of-{transactional_id}"
+
+
+def stop_event() -> threading.Event:
+    """An event that SIGTERM sets."""
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda number, frame: stopping.set())
+    # Ctrl-C in a terminal also reaches this process, but the workload stops its processes in order.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return stopping

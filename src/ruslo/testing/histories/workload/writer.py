@@ -16,8 +16,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from ruslo.testing.histories.events import Append, End, FetchOffsets, Kind, SendOffsets
 from ruslo.testing.histories.files import Recorder
-from ruslo.testing.histories.workload.settings import WorkloadSettings, group_of
-from ruslo.testing.histories.workload.stop_signal import stop_event
+from ruslo.testing.histories.workload.settings import WorkloadSettings, group_of, stop_event
 
 CALL_TIMEOUT_S = 5.0
 ATTEMPTS_MAX = 4

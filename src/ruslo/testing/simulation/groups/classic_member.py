@@ -19,10 +19,10 @@ from ruslo.protocol.messages.leave_group_request import LeaveGroupRequest, Membe
 from ruslo.protocol.messages.leave_group_response import LeaveGroupResponse
 from ruslo.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from ruslo.protocol.messages.sync_group_response import SyncGroupResponse
+from ruslo.testing.simulation.connection import LineFaults
 from ruslo.testing.simulation.groups.assigning import Subscriber, assign_cooperative, assign_range
 from ruslo.testing.simulation.groups.coordinator import SimCoordinator
 from ruslo.testing.simulation.groups.member import BACKOFF_MS, OffsetsWatcher, SimMember, expected
-from ruslo.testing.simulation.line import LineFaults
 
 HEARTBEAT_MS = 3_000
 SUBSCRIPTION_VERSION = 2

@@ -16,9 +16,9 @@ from ruslo.protocol.messages.consumer_group_heartbeat_response import (
     Assignment,
     ConsumerGroupHeartbeatResponse,
 )
+from ruslo.testing.simulation.connection import LineFaults
 from ruslo.testing.simulation.groups.coordinator import SimCoordinator
 from ruslo.testing.simulation.groups.member import BACKOFF_MS, TRY_AGAIN, OffsetsWatcher, SimMember, expected
-from ruslo.testing.simulation.line import LineFaults
 
 VERSION = 1
 

@@ -180,7 +180,7 @@ class SimCoordinator:
             self._wait(shard, outcome)
             self._confirm_later()
         for query in outcome.effects:
-            self.clock.call_later(QUERY_MS, partial(self._execute, query, self._life))
+            self.clock.call_later(QUERY_MS, self._in_this_life(partial(self._execute, query)))
 
     def _confirm_later(self) -> None:
         random = self.clock.random
@@ -189,12 +189,13 @@ class SimCoordinator:
         if self._committed_at_ms == self.clock.monotonic_ms():
             self._confirm(self.log.end_offset)
         else:
-            confirm = partial(self._confirm_if_alive, self.log.end_offset, self._life)
-            self.clock.call_at(self._committed_at_ms, confirm)
+            confirm = partial(self._confirm, self.log.end_offset)
+            self.clock.call_at(self._committed_at_ms, self._in_this_life(confirm))
 
-    def _confirm_if_alive(self, offset: int, life: int) -> None:
-        if life == self._life:
-            self._confirm(offset)
+    def _in_this_life(self, action: Callable[[], None]) -> Callable[[], None]:
+        """The action, unless the coordinator has crashed or moved by then."""
+        life = self._life
+        return lambda: action() if life == self._life else None
 
     def _confirm(self, offset: int) -> None:
         for batch in self.log.confirm(offset):
@@ -241,8 +242,8 @@ class SimCoordinator:
             self.trace.append((self.clock.monotonic_ms(), message))
             call.on_reply(message)
 
-    def _execute(self, query: GroupQuery, life: int) -> None:
-        if life != self._life or self.shard is None:
+    def _execute(self, query: GroupQuery) -> None:
+        if self.shard is None:
             return
         if isinstance(query, ResolveRegex):
             names = list(self.topics.all_names())
@@ -278,15 +279,11 @@ class SimCoordinator:
             call.on_reply(None)
 
     def _come_back(self, down_ms: int) -> None:
-        self.clock.call_later(down_ms, partial(self._start_loading, self._life))
-        self.clock.call_later(down_ms + LOAD_MS, partial(self._load_if, self._life))
+        self.clock.call_later(down_ms, self._in_this_life(self._start_loading))
+        self.clock.call_later(down_ms + LOAD_MS, self._in_this_life(self._load))
 
-    def _start_loading(self, life: int) -> None:
-        self._reachable = self._reachable or life == self._life
-
-    def _load_if(self, life: int) -> None:
-        if life == self._life:
-            self._load()
+    def _start_loading(self) -> None:
+        self._reachable = True
 
     def _load(self) -> None:
         """Load the log; all of it is committed by then."""

@@ -23,6 +23,7 @@ from ruslo.testing.simulation.groups.consumer_member import ConsumerSimMember
 from ruslo.testing.simulation.groups.coordinator import SimCoordinator
 from ruslo.testing.simulation.groups.log import Batch
 from ruslo.testing.simulation.groups.member import SimMember
+from ruslo.testing.simulation.raft.invariants import InvariantBrokenError
 
 LONGEST_ANSWER_MS = 400_000
 """The longest time that a request may be parked: a new member's first JoinGroup, 300 s, and some reserve."""
@@ -33,12 +34,6 @@ EPOCHS_RISE = "epochs and generations never go back"
 ALL_OWNED = "every partition has an owner when faults have stopped"
 ALL_ANSWERED = "every request gets a response"
 LOG_IS_STATE = "replaying the log gives the served state"
-
-
-class InvariantBrokenError(AssertionError):
-    def __init__(self, name: str, details: str) -> None:
-        super().__init__(f"{name}: {details}")
-        self.name = name
 
 
 class GroupInvariants:

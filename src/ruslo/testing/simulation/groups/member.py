@@ -26,8 +26,8 @@ from ruslo.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from ruslo.protocol.messages.offset_fetch_response import OffsetFetchResponse
-from ruslo.testing.simulation.groups.coordinator import SimCoordinator
-from ruslo.testing.simulation.line import Line, LineFaults
+from ruslo.testing.simulation.connection import Connection, LineFaults, NetworkFaults
+from ruslo.testing.simulation.groups.coordinator import OnReply, SimCoordinator
 
 REQUEST_TIMEOUT_MS = 10_000
 COMMIT_INTERVAL_MS = 20_000
@@ -103,8 +103,9 @@ class SimMember(ABC):
         self._coordinator = coordinator
         self._clock = coordinator.clock
         self._random = self._clock.random
-        self._to = Line(self._clock, faults)
-        self._back = Line(self._clock, faults)
+        self._connection: Connection[Message | None] = Connection(
+            self._clock, NetworkFaults(faults), strict=True
+        )
         self._watcher = watcher
         self._awake_at_ms = 0
         self._later(self._random.randint(0, COMMIT_INTERVAL_MS), self._commit_now_and_then)
@@ -230,21 +231,15 @@ class SimMember(ABC):
         timeout_ms: int = REQUEST_TIMEOUT_MS,
     ) -> None:
         """Send a request; ``on_reply`` gets the first response, or None after the timeout."""
-        settled = False
 
-        def settle(message: Message | None) -> None:
-            nonlocal settled
-            if not settled:
-                settled = True
-                timer.cancel()
-                assert message is None or isinstance(message, response), message
-                self._when_awake(lambda: on_reply(message))
+        def receive(message: Message | None) -> None:
+            assert message is None or isinstance(message, response), message
+            self._when_awake(lambda: on_reply(message))
 
-        def back(message: Message | None) -> None:
-            self._back.send(lambda: settle(message))
+        self._connection.call(partial(self._submit, request, version), receive, timeout_ms)
 
-        timer = self._clock.call_later(timeout_ms, lambda: settle(None))
-        self._to.send(lambda: self._coordinator.submit(request, version, self.name, back))
+    def _submit(self, request: Message, version: int, on_reply: OnReply) -> None:
+        self._coordinator.submit(request, version, self.name, on_reply)
 
     def _later(self, delay_ms: int, action: Callable[[], None]) -> None:
         self._clock.call_later(delay_ms, lambda: self._when_awake(action))

@@ -6,9 +6,9 @@ or be too busy to respond; but what it acknowledged must hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.configs import Change, Operation, Resource
@@ -82,36 +82,27 @@ class Operator:
         tp = self._random.choice(self._cluster.partitions)
         nodes = list(self._cluster.hosts)
         target = self._random.sample(nodes, self._random.randint(MIN_REPLICAS, len(nodes)))
-
-        async def send(admin: Admin) -> None:
-            await admin.reassignments.alter({tp: target})
-
-        self._submit(f"reassign {tp} to {target}", send)
+        self._submit(f"reassign {tp} to {target}", lambda admin: admin.reassignments.alter({tp: target}))
 
     def cancel_reassignment(self) -> None:
         moving = [tp for tp in self._cluster.partitions if _is_moving(self._invariants.known(tp))]
         if not moving:
             return
         tp = self._random.choice(moving)
-
-        async def send(admin: Admin) -> None:
-            await admin.reassignments.alter({tp: None})
-
-        self._submit(f"cancel the reassignment of {tp}", send)
+        self._submit(f"cancel the reassignment of {tp}", lambda admin: admin.reassignments.alter({tp: None}))
 
     def elect_preferred(self) -> None:
-        async def send(admin: Admin) -> None:
-            await admin.leader_elections.elect(ElectionType.PREFERRED)
-
-        self._submit("elect preferred leaders", send)
+        self._submit(
+            "elect preferred leaders",
+            lambda admin: admin.leader_elections.elect(ElectionType.PREFERRED),
+        )
 
     def elect_unclean_leaders(self) -> None:
         self._invariants.void_guarantees()
-
-        async def send(admin: Admin) -> None:
-            await admin.leader_elections.elect(ElectionType.UNCLEAN)
-
-        self._submit("elect unclean leaders", send)
+        self._submit(
+            "elect unclean leaders",
+            lambda admin: admin.leader_elections.elect(ElectionType.UNCLEAN),
+        )
 
     # -- records ---------------------------------------------------------------------------------------------
 
@@ -137,11 +128,10 @@ class Operator:
         retention = self._retention()
         retention.ms = retention_ms if retention.ms < 0 else min(retention.ms, retention_ms)
         change = Change(Operation.SET, str(retention_ms))
-
-        async def send(admin: Admin) -> None:
-            await admin.configs.alter(Resource.topic(tp.topic), {"retention.ms": change})
-
-        self._submit(f"set retention.ms of {tp} to {retention_ms}", send)
+        self._submit(
+            f"set retention.ms of {tp} to {retention_ms}",
+            lambda admin: admin.configs.alter(Resource.topic(tp.topic), {"retention.ms": change}),
+        )
 
     def _retention(self) -> Retention:
         retention = self._invariants.committed_log(self._deletable).retention
@@ -153,11 +143,7 @@ class Operator:
     def unregister(self) -> None:
         """A live broker registers again by itself."""
         broker_id = self._random.choice(list(self._cluster.hosts))
-
-        async def send(admin: Admin) -> None:
-            await admin.brokers.unregister(broker_id)
-
-        self._submit(f"unregister broker {broker_id}", send)
+        self._submit(f"unregister broker {broker_id}", lambda admin: admin.brokers.unregister(broker_id))
 
     # -- voters ----------------------------------------------------------------------------------------------
 
@@ -166,11 +152,10 @@ class Operator:
         if len(voters) <= MIN_VOTERS:
             return
         host = self._cluster.hosts[self._random.choice(voters)]
-
-        async def send(admin: Admin) -> None:
-            await admin.quorum.remove_voter(host.id, host.directory_id)
-
-        self._submit(f"remove voter {host.id}", send)
+        self._submit(
+            f"remove voter {host.id}",
+            lambda admin: admin.quorum.remove_voter(host.id, host.directory_id),
+        )
 
     def add_voter(self) -> None:
         others = [node_id for node_id in self._cluster.hosts if node_id not in self._cluster.voter_ids()]
@@ -178,15 +163,14 @@ class Operator:
             return
         host = self._cluster.hosts[self._random.choice(others)]
         address = Address(host.address, CONTROLLER_PORT)
-
-        async def send(admin: Admin) -> None:
-            await admin.quorum.add_voter(host.id, host.directory_id, CONTROLLER_LISTENER, address)
-
-        self._submit(f"add voter {host.id}", send)
+        self._submit(
+            f"add voter {host.id}",
+            lambda admin: admin.quorum.add_voter(host.id, host.directory_id, CONTROLLER_LISTENER, address),
+        )
 
     # -- sending ---------------------------------------------------------------------------------------------
 
-    def _submit(self, what: str, send: Callable[[Admin], Coroutine[Any, Any, None]]) -> None:
+    def _submit(self, what: str, send: Callable[[Admin], Awaitable[object]]) -> None:
         self._note(what)
         self._open += 1
         settings = ChannelSettings(

@@ -16,13 +16,13 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextvars import Context
 from math import ceil
-from typing import Any, TypeVar, TypeVarTuple, Unpack, cast
+from typing import Any, TypeVar, Unpack
 
 from ruslo.testing.simulation.clock import SimClock
+from ruslo.testing.simulation.event_loop import Args, VirtualLoop
 from ruslo.testing.simulation.nodes.network import ProtocolFactory, SimNetwork, SimServer
 from ruslo.testing.simulation.nodes.transport import SimTransport
 
-Args = TypeVarTuple("Args")
 T = TypeVar("T")
 
 
@@ -60,17 +60,17 @@ class ProcessClock:
         return self._since_ms + ceil((local_ms - self._base_ms) / self._rate - 1e-6)
 
 
-class ProcessLoop:
+class ProcessLoop(VirtualLoop):
+    clock: ProcessClock
+
     def __init__(
         self, network: SimNetwork, host: str, local: ProcessClock, on_step: Callable[[], None]
     ) -> None:
         """``on_step``: called after every step of the process."""
+        super().__init__(local)
         self.network = network
         self.host = host
-        self._loop = cast(asyncio.AbstractEventLoop, self)
-        """This loop as asyncio's type; asyncio uses nothing that is missing here."""
         self._sim = network.clock
-        self.clock = local
         self._on_step = on_step
         self._ready: deque[asyncio.Handle] = deque()
         self._is_due = False
@@ -79,8 +79,6 @@ class ProcessLoop:
         self.disk_ms: Callable[[], int] = lambda: 0
         """The duration of a disk operation."""
         self._free_at_ms: dict[object, int] = {}
-        self.failures: list[BaseException] = []
-        """Unhandled errors; a correct process has none."""
         self.tasks: list[asyncio.Task[Any]] = []
         """All tasks, kept for ever: a collected one would run its ``finally``, which a dead process does
         not."""
@@ -135,56 +133,18 @@ class ProcessLoop:
     def _enqueue(self, handle: asyncio.Handle) -> None:
         if self.alive:
             self._ready.append(handle)
-            if not self._is_due:
-                self._is_due = True
-                self._sim.call_later(0, self.run_ready)
+            self._wake()
 
     # -- the event loop interface ----------------------------------------------------------------------------
 
-    def time(self) -> float:
-        return self.clock.monotonic_ms() / 1000
+    call_soon_threadsafe = VirtualLoop.call_soon
 
-    def call_soon(
-        self,
-        callback: Callable[[Unpack[Args]], object],
-        *args: *Args,
-        context: Context | None = None,
-    ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self._loop, context)
-        self._enqueue(handle)
-        return handle
-
-    call_soon_threadsafe = call_soon
-
-    def call_later(
-        self,
-        delay: float,
-        callback: Callable[[Unpack[Args]], object],
-        *args: *Args,
-        context: Context | None = None,
-    ) -> asyncio.TimerHandle:
-        return self.call_at(self.time() + delay, callback, *args, context=context)
-
-    def call_at(
-        self,
-        when: float,
-        callback: Callable[[Unpack[Args]], object],
-        *args: *Args,
-        context: Context | None = None,
-    ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when, callback, args, self._loop, context)
-        self._sim.call_at(self.clock.due_ms(when * 1000), lambda: self._timer_due(handle))
-        return handle
+    def _enqueue_at(self, handle: asyncio.TimerHandle) -> None:
+        self._sim.call_at(self.clock.due_ms(handle.when() * 1000), lambda: self._timer_due(handle))
 
     def _timer_due(self, handle: asyncio.TimerHandle) -> None:
         if not handle.cancelled():
             self._enqueue(handle)
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Called by the handle; a cancelled timer is skipped when it is due."""
-
-    def create_future(self) -> asyncio.Future[Any]:
-        return asyncio.Future(loop=self._loop)
 
     def create_task(
         self,
@@ -241,13 +201,6 @@ class ProcessLoop:
         self, protocol_factory: ProtocolFactory, host: str, port: int, **options: object
     ) -> tuple[SimTransport, asyncio.BaseProtocol]:
         return await self.network.connect(self, protocol_factory, host, port)
-
-    def call_exception_handler(self, context: dict[str, Any]) -> None:
-        error = context.get("exception")
-        self.failures.append(error if isinstance(error, BaseException) else RuntimeError(context["message"]))
-
-    def get_debug(self) -> bool:
-        return False
 
     def is_running(self) -> bool:
         return True

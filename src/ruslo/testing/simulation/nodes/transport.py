@@ -158,9 +158,6 @@ class SimTransport(asyncio.Transport):
         if self._unread:
             self.process.call_soon(self._read_unread)
 
-    def is_reading(self) -> bool:
-        return self._reading
-
     # -- sending ---------------------------------------------------------------------------------------------
 
     def write(self, data: ReadBuffer) -> None:
@@ -207,10 +204,3 @@ class SimTransport(asyncio.Transport):
         self._network.forget(self)
         if self._protocol is not None:
             self._protocol.connection_lost(error)
-
-    def get_protocol(self) -> asyncio.BaseProtocol:
-        assert self._protocol is not None
-        return self._protocol
-
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        self._protocol = protocol

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from random import Random
 
@@ -117,11 +118,4 @@ class SimRaftLog:
         return view
 
     def _index(self, offset: int) -> int:
-        low, high = 0, len(self.batches)
-        while low < high:
-            middle = (low + high) // 2
-            if self.batches[middle].end_offset <= offset:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return bisect_right(self.batches, offset, key=lambda batch: batch.end_offset)

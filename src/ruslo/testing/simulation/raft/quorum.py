@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 
 from ruslo.machines.raft.quorum_state import NO_NODE
 from ruslo.machines.raft.rpc import ReplicaKey
@@ -67,21 +68,13 @@ class SimQuorum:
 
     def add_node(self, key: ReplicaKey, *, may_vote: bool, first_voter: bool = False) -> SimRaftNode:
         """A node that is not a first voter starts as an observer."""
-        settings = RaftSettings(
-            election_timeout_ms=self.settings.election_timeout_ms,
-            election_backoff_max_ms=self.settings.election_backoff_max_ms,
-            fetch_timeout_ms=self.settings.fetch_timeout_ms,
-            fetch_max_wait_ms=self.settings.fetch_max_wait_ms,
-            retry_backoff_ms=self.settings.retry_backoff_ms,
-            may_vote=may_vote,
-            auto_join=self.settings.auto_join and may_vote,
-        )
+        auto_join = self.settings.auto_join and may_vote
         rate = self.clock.random.uniform(0.93, 1.07) if self.skewed_clocks else 1.0
         node = SimRaftNode(
             self,
             key,
             static_voters=None if self.dynamic else self._first_voters,
-            settings=settings,
+            settings=replace(self.settings, may_vote=may_vote, auto_join=auto_join),
             clock_rate=rate,
         )
         if self.dynamic and first_voter:
@@ -108,7 +101,12 @@ class SimQuorum:
         for other in self.nodes.values():
             if noticed and other.is_up and (node_id, other.node_id) not in self.network.cut:
                 delay_ms = self.clock.random.randint(1, 5)
-                self.clock.call_later(delay_ms, _PeerNotice(self, other, node_id))
+                self.clock.call_later(delay_ms, partial(self._notice_death, other, node_id))
+
+    def _notice_death(self, observer: SimRaftNode, dead_id: int) -> None:
+        """A node that is back by the time of the probe is not gone."""
+        if observer.is_up and not self.nodes[dead_id].is_up:
+            observer.peer_gone(dead_id)
 
     def restart(self, node_id: int) -> None:
         if not self.nodes[node_id].is_up:
@@ -163,25 +161,9 @@ class SimQuorum:
 
     def trace(self) -> str:
         """The last events, for a failed seed."""
-        events: deque[tuple[int, int, object]] = deque()
-        for node in self.nodes.values():
-            events.extend((at_ms, node.node_id, event) for at_ms, event in node.trace)
-        return "\n".join(
-            f"{at_ms:>8} node {node_id}: {event}"
-            for at_ms, node_id, event in sorted(events, key=lambda each: each[0])
-        )
-
-
-class _PeerNotice:
-    def __init__(self, quorum: SimQuorum, observer: SimRaftNode, gone: int) -> None:
-        self._quorum = quorum
-        self._observer = observer
-        self._gone = gone
-
-    def __call__(self) -> None:
-        # A node that is back by the time of the probe is not gone.
-        if self._observer.is_up and not self._quorum.nodes[self._gone].is_up:
-            self._observer.peer_gone(self._gone)
+        events = [(at_ms, node.node_id, event) for node in self.nodes.values() for at_ms, event in node.trace]
+        events.sort(key=lambda each: each[0])
+        return "\n".join(f"{at_ms:>8} node {node_id}: {event}" for at_ms, node_id, event in events)
 
 
 def _endpoint(node_id: int) -> Endpoint:

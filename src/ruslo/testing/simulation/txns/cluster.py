@@ -25,11 +25,11 @@ from ruslo.storage.log_creation import create_log
 from ruslo.storage.log_loader import open_log
 from ruslo.storage.trash import Trash
 from ruslo.testing.simulation.clock import SimClock
+from ruslo.testing.simulation.connection import Answer, Connection, NetworkFaults
 from ruslo.testing.simulation.disk import MemoryDisk
 from ruslo.testing.simulation.event_loop import SimEventLoop
 from ruslo.testing.simulation.groups.topics import SimTopics
 from ruslo.testing.simulation.txns.flusher import SimFlusher
-from ruslo.testing.simulation.txns.network import Answer, Connection, NetworkFaults
 from ruslo.testing.simulation.txns.node import OFFSETS_INDEX, STATE_INDEX, SimTxnNode
 from ruslo.testing.single_node import single_node_properties
 
@@ -199,6 +199,7 @@ class SimTxnCluster:
         return next(self._producer_ids)
 
     def call(self, source: SimTxnNode, node: int, request: Message, version: int) -> asyncio.Future[Message]:
+        """Call another node, or the same one; the future fails after the timeout."""
         future: asyncio.Future[Message] = self.loop.create_future()
         is_marker = isinstance(request, WriteTxnMarkersRequest)
         faults = self.faults.markers if is_marker else self.faults.asks

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from ruslo.broker.coordinators.txns.markers import LocalPartitions
 from ruslo.broker.partitions.ack_wait import AckResult, Appended
@@ -10,18 +12,55 @@ from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.transactional_appends import Outcome, TransactionalAppends, WaitingBatch
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.topics import TopicPartition
+from ruslo.storage.txn_index import AbortedTransaction
 from ruslo.testing.histories import Isolation
-from ruslo.testing.simulation.txns.network import Answer
-from ruslo.testing.simulation.txns.requests import (
-    FetchBytes,
-    Fetched,
-    FetchedEnd,
-    FetchEnd,
-    ProduceBatch,
-    Produced,
-)
+from ruslo.testing.simulation.connection import Answer
 
 PRODUCE_TIMEOUT_MS = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceBatch:
+    """Produce with acks=all, for one partition."""
+
+    transactional_id: str
+    place: TopicPartition
+    batch: bytes
+    version: int
+
+
+class Produced(NamedTuple):
+    code: ErrorCode
+    base_offset: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FetchBytes:
+    place: TopicPartition
+    offset: int
+    isolation: Isolation
+    max_bytes: int
+
+
+class Fetched(NamedTuple):
+    code: ErrorCode
+    data: bytes = b""
+    aborted: tuple[AbortedTransaction, ...] = ()
+    """The aborted transactions within the data, for read_committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchEnd:
+    """ListOffsets, latest."""
+
+    place: TopicPartition
+    isolation: Isolation
+
+
+class FetchedEnd(NamedTuple):
+    code: ErrorCode
+    offset: int = -1
 
 
 class DataPath:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ruslo.broker.coordinators.groups.kind import group_kind
 from ruslo.broker.coordinators.runtime.kind import CoordinatorKind, MachineT
@@ -18,15 +18,12 @@ from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.partitions.txn_verification import TransactionVerifier
 from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.scheduling.scheduler import Scheduler
-from ruslo.config.broker import BrokerConfig
 from ruslo.machines.groups.consumer.patterns import compile_pattern
 from ruslo.machines.groups.consumer.ports import InlineAssignors
 from ruslo.machines.groups.errors import error_response as group_error_response
 from ruslo.machines.groups.events import RequestInfo as GroupRequestInfo
 from ruslo.machines.groups.settings import GroupSettings
 from ruslo.machines.groups.shard import GroupShard
-from ruslo.machines.groups.topics_view import TopicsView
-from ruslo.machines.txns.cluster_view import ClusterView
 from ruslo.machines.txns.errors import error_response
 from ruslo.machines.txns.events import (
     AllocateProducerId,
@@ -37,7 +34,6 @@ from ruslo.machines.txns.events import (
     TxnEffect,
 )
 from ruslo.machines.txns.marker_requests import request_of
-from ruslo.machines.txns.settings import TxnSettings
 from ruslo.machines.txns.shard import TxnShard
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.model.ids import Uuid
@@ -48,12 +44,10 @@ from ruslo.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from ruslo.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 from ruslo.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 from ruslo.records.reader import iter_batches
-from ruslo.testing.simulation.clock import SimClock
+from ruslo.testing.simulation.connection import Answer, ReplyT
 from ruslo.testing.simulation.slice_clock import SliceClock
-from ruslo.testing.simulation.txns.data_path import DataPath
-from ruslo.testing.simulation.txns.flusher import disk_failed
-from ruslo.testing.simulation.txns.network import Answer, ReplyT
-from ruslo.testing.simulation.txns.requests import (
+from ruslo.testing.simulation.txns.data_path import (
+    DataPath,
     FetchBytes,
     Fetched,
     FetchedEnd,
@@ -61,6 +55,10 @@ from ruslo.testing.simulation.txns.requests import (
     ProduceBatch,
     Produced,
 )
+from ruslo.testing.simulation.txns.flusher import disk_failed
+
+if TYPE_CHECKING:
+    from ruslo.testing.simulation.txns.cluster import SimTxnCluster
 
 ADD_PARTITIONS_VERSION = 5
 MARKERS_VERSION = 2
@@ -73,26 +71,8 @@ TxnCoordinatorShard: TypeAlias = CoordinatorShard[TxnShard]
 GroupCoordinatorShard: TypeAlias = CoordinatorShard[GroupShard]
 
 
-class Surroundings(Protocol):
-    """The rest of the cluster."""
-
-    clock: SimClock
-    config: BrokerConfig
-    txn_settings: TxnSettings
-    topics: TopicsView
-    view: ClusterView
-
-    def coordinator_of(self, transactional_id: str) -> int: ...
-
-    def new_producer_id(self) -> int: ...
-
-    def call(self, source: SimTxnNode, node: int, request: Message, version: int) -> asyncio.Future[Message]:
-        """Call another node, or the same one; the future fails after the timeout."""
-        ...
-
-
 class SimTxnNode:
-    def __init__(self, node_id: int, cluster: Surroundings) -> None:
+    def __init__(self, node_id: int, cluster: SimTxnCluster) -> None:
         self.id = node_id
         self.alive = True
         self.by_name: dict[str | Uuid, dict[int, Partition]] = {}

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias, TypeVar
 from ruslo.protocol.message import Message
 from ruslo.testing.histories import Event, Kind
 from ruslo.testing.histories.events import Call
+from ruslo.testing.simulation.connection import Answer, Connection
 from ruslo.testing.simulation.txns.cluster import SimTxnCluster
-from ruslo.testing.simulation.txns.network import Answer, Connection
 from ruslo.testing.simulation.txns.node import SimTxnNode
 
 REQUEST_TIMEOUT_MS = 1_500

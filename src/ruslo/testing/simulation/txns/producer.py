@@ -23,8 +23,7 @@ from ruslo.records.builder import build_batch
 from ruslo.records.record import Record
 from ruslo.testing.histories import Append, End, Kind
 from ruslo.testing.simulation.txns.cluster import SimTxnCluster
-from ruslo.testing.simulation.txns.network import Answer
-from ruslo.testing.simulation.txns.node import SimTxnNode
+from ruslo.testing.simulation.txns.data_path import ProduceBatch, Produced
 from ruslo.testing.simulation.txns.offsets import SourceReader
 from ruslo.testing.simulation.txns.process import (
     REQUEST_TIMEOUT_MS,
@@ -35,7 +34,6 @@ from ruslo.testing.simulation.txns.process import (
     SimProcess,
     Sleep,
 )
-from ruslo.testing.simulation.txns.requests import ProduceBatch, Produced
 from ruslo.testing.simulation.txns.versions import COME_AGAIN, ClientVersion, add_partition
 
 BACKOFF_MS = 60
@@ -203,13 +201,13 @@ class SimProducer(SimProcess):
         )
         request = ProduceBatch(self.transactional_id, place, bytes(batch), self.version.produce)
 
-        def deliver(node: SimTxnNode, answer: Answer[Produced]) -> None:
-            node.produce(request, answer)
-
         tries, timeout_ms = self.random.choice(ATTEMPTS_AND_TIMEOUTS)
         for _ in range(tries):
             reply: Produced | None = yield Ask(
-                self.cluster.leaders[place], deliver, timeout_ms, is_batch=True
+                self.cluster.leaders[place],
+                lambda node, answer: node.produce(request, answer),
+                timeout_ms,
+                is_batch=True,
             )
             code = ErrorCode.REQUEST_TIMED_OUT if reply is None else reply.code
             if code is ErrorCode.NONE or code in _ABORT:

@@ -16,11 +16,9 @@ from ruslo.records.control import ControlType, read_control_type
 from ruslo.records.reader import iter_batches, read_records
 from ruslo.testing.histories import FetchOffsets, Isolation, Kind, ListEnds, Poll, ReadRange, SeenRecord
 from ruslo.testing.simulation.txns.cluster import OFFSETS, SimTxnCluster
-from ruslo.testing.simulation.txns.network import Answer
-from ruslo.testing.simulation.txns.node import SimTxnNode
+from ruslo.testing.simulation.txns.data_path import FetchBytes, Fetched, FetchedEnd, FetchEnd
 from ruslo.testing.simulation.txns.offsets import FETCH_VERSION, SOURCE, fetch_request, fetched_offset
 from ruslo.testing.simulation.txns.process import Ask, History, Script, SimProcess, Sleep
-from ruslo.testing.simulation.txns.requests import FetchBytes, Fetched, FetchedEnd, FetchEnd
 
 TIMEOUT_MS = 1_000
 LIFE = 15
@@ -148,11 +146,10 @@ def poll(
     """Fetch records and return the next offset."""
     request = FetchBytes(place, start, isolation, max_bytes)
 
-    def deliver(node: SimTxnNode, answer: Answer[Fetched]) -> None:
-        node.fetch(request, answer)
-
     process.invoke(Poll(isolation))
-    reply: Fetched | None = yield Ask(process.cluster.leaders[place], deliver, TIMEOUT_MS)
+    reply: Fetched | None = yield Ask(
+        process.cluster.leaders[place], lambda node, answer: node.fetch(request, answer), TIMEOUT_MS
+    )
     if reply is None or reply.code is not ErrorCode.NONE:
         process.complete(Kind.FAIL, Poll(isolation), "no answer" if reply is None else reply.code.name)
         return start
@@ -167,11 +164,10 @@ def list_end(
     """The end offset; -1 if it is unknown."""
     request = FetchEnd(place, isolation)
 
-    def deliver(node: SimTxnNode, answer: Answer[FetchedEnd]) -> None:
-        node.fetch_end(request, answer)
-
     process.invoke(ListEnds(isolation, final))
-    reply: FetchedEnd | None = yield Ask(process.cluster.leaders[place], deliver, TIMEOUT_MS)
+    reply: FetchedEnd | None = yield Ask(
+        process.cluster.leaders[place], lambda node, answer: node.fetch_end(request, answer), TIMEOUT_MS
+    )
     if reply is None or reply.code is not ErrorCode.NONE:
         note = "no answer" if reply is None else reply.code.name
         process.complete(Kind.FAIL, ListEnds(isolation, final), note)

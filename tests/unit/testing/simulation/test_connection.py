@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from ruslo.testing.simulation import LineFaults, SimClock
-from ruslo.testing.simulation.txns.network import Answer, Connection, NetworkFaults
+from ruslo.testing.simulation.connection import Answer, Connection, NetworkFaults
 
 
 class Echo:
