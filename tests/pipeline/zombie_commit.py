@@ -11,9 +11,8 @@ from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.sink.options import SinkOptions
 from ruslo.pipeline.sink.transaction import commit_staged
 from ruslo.pipeline.staging.folder import StagingFolder
-from ruslo.pipeline.staging.identity import BatchIdentity
+from ruslo.pipeline.staging.identity import BatchIdentity, TaskBatch
 from ruslo.pipeline.staging.staged_rows import Stage, StagedRows
-from ruslo.pipeline.staging.task_batch import TaskBatch
 from ruslo.records.builder import build_batch
 from ruslo.records.record import Record
 

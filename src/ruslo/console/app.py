@@ -21,7 +21,6 @@ from ruslo.console.error_texts import error_text, http_status, parent_page
 from ruslo.console.forms import FormError
 from ruslo.console.guard import Guard
 from ruslo.console.pages import (
-    broker,
     brokers,
     configs,
     groups,
@@ -30,7 +29,6 @@ from ruslo.console.pages import (
     overview,
     pipelines,
     produce,
-    topic_groups,
     topics,
     transactions,
 )
@@ -151,7 +149,7 @@ _ROUTES = [
     _form("/topics/new", forms.create),
     _page(_TOPIC, topics.topic),
     _events(_TOPIC + "/live", topics.live),
-    _page(_TOPIC + "/groups", topic_groups.topic_groups),
+    _page(_TOPIC + "/groups", topics.topic_groups),
     _form(_TOPIC + "/config", configs.topic_config),
     _form(_TOPIC + "/partitions", forms.add_partitions),
     _form(_TOPIC + "/empty", forms.empty),
@@ -169,7 +167,7 @@ _ROUTES = [
     _form("/group/reset", reset.reset),
     _form("/group/delete", groups.delete),
     _page("/brokers", brokers.brokers),
-    _page("/brokers/{node:int}", broker.broker),
+    _page("/brokers/{node:int}", brokers.broker),
     _form("/brokers/{node:int}/config", configs.broker_config),
     _page("/transactions", transactions.transactions),
     _form("/transactions/abort", transactions.abort),

@@ -7,7 +7,10 @@ cannot honour them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +18,7 @@ from ruslo.client.settings.bootstrap_servers import parse_bootstrap
 from ruslo.client.wire.cluster import Cluster
 from ruslo.model.errors import ConfigError
 from ruslo.net.channel import ChannelSettings
+from ruslo.net.errors import BrokerUnreachable
 from ruslo.pipeline.suggestions import nearest
 
 BOOTSTRAP: Final = "bootstrap.servers"
@@ -69,6 +73,7 @@ _IGNORED: Final = frozenset(
     }
 )
 _SECURITY_PREFIXES: Final = ("sasl.", "ssl.")
+_RETRY_BACKOFF_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,3 +135,23 @@ def _milliseconds(properties: Mapping[str, str], name: str, default: int) -> int
     if not value.isdecimal():
         raise ConfigError(f"kafka.{name}={value}: give a whole number of milliseconds")
     return int(value)
+
+
+@asynccontextmanager
+async def reachable_cluster(client: ClientProperties) -> AsyncIterator[Cluster]:
+    """A client that has reached a broker; retries for ``default.api.timeout.ms``.
+
+    A wrong address is reported at once by the source. By the time a sink connects, the source has reached the
+    brokers, so an unreachable broker is probably restarting and the query should survive that.
+    """
+    async with client.new_cluster() as cluster:
+        deadline = time.monotonic() + client.api_timeout_ms / 1000
+        while True:
+            try:
+                await cluster.metadata([])
+                break
+            except BrokerUnreachable:
+                if time.monotonic() >= deadline:
+                    raise
+            await asyncio.sleep(_RETRY_BACKOFF_S)
+        yield cluster

@@ -6,8 +6,7 @@ import asyncio
 import time
 
 from ruslo.model.errors import ErrorCode, KafkaError
-from ruslo.pipeline.client_properties import ClientProperties
-from ruslo.pipeline.reachable_cluster import reachable_cluster
+from ruslo.pipeline.client_properties import ClientProperties, reachable_cluster
 
 _MAX_AGE_S = 10.0
 _TOPIC_CREATION_TIMEOUT_S = 5.0

@@ -13,8 +13,8 @@ from itertools import count
 from ruslo.model.topics import TopicPartition
 from ruslo.testing.histories import Isolation, Verdict, check
 from ruslo.testing.simulation import LineFaults, SimClock
-from ruslo.testing.simulation.txns.cluster import OFFSETS, STATE, ClusterFaults, SimTxnCluster
 from ruslo.testing.simulation.connection import NetworkFaults
+from ruslo.testing.simulation.txns.cluster import OFFSETS, STATE, ClusterFaults, SimTxnCluster
 from ruslo.testing.simulation.txns.offsets import group_of
 from ruslo.testing.simulation.txns.process import History
 from ruslo.testing.simulation.txns.producer import SimProducer

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.console.forms import Form
-from ruslo.console.paging import Paged, paged
+from ruslo.console.forms import Form, Paged, paged
 
 SEVEN = [0, 1, 2, 3, 4, 5, 6]
 

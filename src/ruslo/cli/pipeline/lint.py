@@ -60,7 +60,7 @@ def lint(paths: tuple[Path, ...], with_spark: bool, output: str) -> None:
 def _spark_findings(loaded: Sequence[Loaded]) -> list[Finding]:
     from ruslo.pipeline.examples.example_run import check_with_spark
     from ruslo.pipeline.files.finding import Finding
-    from ruslo.pipeline.runner.local_spark import local_spark
+    from ruslo.pipeline.runner.spark_settings import local_spark
 
     pipelines = [entry.pipeline for entry in loaded if entry.pipeline is not None]
     if not pipelines:

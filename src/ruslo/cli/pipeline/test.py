@@ -32,7 +32,7 @@ def test(paths: tuple[Path, ...], word: str | None, output: str) -> None:
     there are no examples.
     """
     from ruslo.pipeline.examples.example_run import run_example
-    from ruslo.pipeline.runner.local_spark import local_spark
+    from ruslo.pipeline.runner.spark_settings import local_spark
 
     pipelines = load_valid(paths)
     chosen = [

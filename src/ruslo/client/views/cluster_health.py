@@ -1,15 +1,16 @@
-"""The health of a cluster, and its problems."""
+"""The health of a cluster, its problems, and the records that its brokers report as lost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ruslo.client.admin.admin import Admin
-from ruslo.client.views.lost_data import lost_data
+from ruslo.client.admin.configs import Resource
 from ruslo.client.views.partition_health import Risk, count_risks, partitions_at_risk
 
 _MAX_LOST_DATA_LINES = 5
+LOST_DATA = "ruslo.lost.data"
 
 
 class ClusterHealth(NamedTuple):
@@ -88,3 +89,13 @@ def _problems(
 
 def _counted(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+async def lost_data(admin: Admin, brokers: Iterable[int]) -> list[str]:
+    """One line per damaged offset range of the given brokers, which must not be fenced."""
+    lines = []
+    for broker_id in brokers:
+        entries = await admin.configs.describe(Resource.broker(broker_id), [LOST_DATA])
+        found = next((entry.value or "" for entry in entries if entry.name == LOST_DATA), "")
+        lines += [f"broker {broker_id}: {line}" for line in found.splitlines()]
+    return lines

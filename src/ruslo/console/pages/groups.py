@@ -16,9 +16,8 @@ from ruslo.console.console import Console, console_of, form_of
 from ruslo.console.error_texts import error_text
 from ruslo.console.events import event, stream
 from ruslo.console.formats import count, duration, plural
-from ruslo.console.forms import Form, FormError
+from ruslo.console.forms import Form, FormError, paged
 from ruslo.console.lag_history import LagSample
-from ruslo.console.paging import paged
 from ruslo.console.render import link
 from ruslo.model.errors import KafkaError
 

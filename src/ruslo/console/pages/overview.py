@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ruslo.client.views.lost_data import lost_data
+from ruslo.client.views.cluster_health import lost_data
 from ruslo.client.views.partition_health import partitions_at_risk
 from ruslo.console.console import Console, console_of
 from ruslo.console.error_texts import error_text

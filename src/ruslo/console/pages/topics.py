@@ -1,4 +1,4 @@
-"""Topics: the list, and a single topic."""
+"""Topics: the list, a single topic, and the groups that read it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ruslo.client.admin.configs import ConfigSource
+from ruslo.client.views.group_survey import TopicReader
 from ruslo.client.views.partition_health import risk_of
 from ruslo.client.views.topic_view import describe_topic
 from ruslo.console.console import Console, console_of
 from ruslo.console.events import event, stream
 from ruslo.console.formats import rate
-from ruslo.console.forms import Form
-from ruslo.console.paging import paged
+from ruslo.console.forms import Form, paged
 from ruslo.console.snapshot import Snapshot
 from ruslo.model.topics import INTERNAL_TOPICS
 
 _PER_PAGE = 100
 _PARTITIONS_PER_PAGE = 200
 SORTS = ("name", "partitions", "size", "rate")
+_EMBEDDED_ROWS = 10
 
 
 class TopicRow(NamedTuple):
@@ -116,3 +117,24 @@ def _worst(snapshot: Snapshot, name: str) -> str | None:
 def _sort_value(row: TopicRow, sort: str) -> float:
     values = {"partitions": row.partitions, "size": row.size_bytes or 0, "rate": row.records_per_s}
     return values[sort]
+
+
+async def topic_groups(request: Request) -> Response:
+    """The groups that read a topic, by descending lag; its page embeds the first rows (``few``)."""
+    console, name = console_of(request), str(request.path_params["topic"])
+    query = Form.of_query(request.query_params)
+    await console.admin.topics.describe(name)
+    survey = await console.lags.survey()
+    found = sorted(survey.readers(name), key=_by_lag)
+    return console.page(
+        request,
+        "topic_groups.html",
+        topic=name,
+        shown=paged(found, query, _EMBEDDED_ROWS if query.flag("few") else _PER_PAGE),
+        unknown=survey.unknown,
+        few=query.flag("few"),
+    )
+
+
+def _by_lag(reader: TopicReader) -> tuple[int, str]:
+    return -(reader.lag or 0), reader.group_id

@@ -13,10 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from ruslo.pipeline.files.keys import Key
+from ruslo.pipeline.files.value_types import Options, Schema, Text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+BOOTSTRAP = Key("bootstrap", Text(), "`HOST:PORT,…` of the cluster, if it is not the pipeline's")
+OPTIONS = Key("options", Options(), "options of the Spark format, passed unchanged", default={})
+SCHEMA = Key("schema", Schema(), "the columns; required by `ruslo pipeline test`")
 
 
 class Problem(NamedTuple):

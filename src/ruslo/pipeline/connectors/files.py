@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from ruslo.model.errors import ConfigError
-from ruslo.pipeline.connectors.base import PipelineContext, Problem, Sink, Source
-from ruslo.pipeline.connectors.common import OPTIONS, SCHEMA
+from ruslo.pipeline.connectors.base import OPTIONS, SCHEMA, PipelineContext, Problem, Sink, Source
 from ruslo.pipeline.files.keys import Key
 from ruslo.pipeline.files.value_types import Choice, Flag, ListOf, Text, Whole
 

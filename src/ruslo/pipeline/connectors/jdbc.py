@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from ruslo.pipeline.connectors.base import PipelineContext, Problem, Sink, Source
-from ruslo.pipeline.connectors.common import OPTIONS, SCHEMA
+from ruslo.pipeline.connectors.base import OPTIONS, SCHEMA, PipelineContext, Problem, Sink, Source
 from ruslo.pipeline.files.keys import Key
 from ruslo.pipeline.files.value_types import Text
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from ruslo.pipeline.connectors.base import PipelineContext, Sink, Source
-from ruslo.pipeline.connectors.common import OPTIONS, SCHEMA
+from ruslo.pipeline.connectors.base import OPTIONS, SCHEMA, PipelineContext, Sink, Source
 from ruslo.pipeline.files.keys import Key
 from ruslo.pipeline.files.value_types import Flag, Text
 

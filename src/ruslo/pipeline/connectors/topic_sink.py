@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from ruslo.model.errors import ConfigError
-from ruslo.pipeline.connectors.base import PipelineContext, Problem, Sink
-from ruslo.pipeline.connectors.common import BOOTSTRAP
+from ruslo.pipeline.connectors.base import BOOTSTRAP, PipelineContext, Problem, Sink
 from ruslo.pipeline.files.keys import Key
 from ruslo.pipeline.files.value_types import Choice, ListOf, Options, Text, Topic
 from ruslo.pipeline.suggestions import nearest

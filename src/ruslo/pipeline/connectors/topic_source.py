@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ruslo.pipeline.connectors.base import PipelineContext, Problem, Source
-from ruslo.pipeline.connectors.common import BOOTSTRAP
+from ruslo.pipeline.connectors.base import BOOTSTRAP, PipelineContext, Problem, Source
 from ruslo.pipeline.files.keys import Key
 from ruslo.pipeline.files.value_types import Choice, Flag, ListOf, Options, Schema, Text, Topic, Whole
 

@@ -16,8 +16,7 @@ from ruslo.model.errors import StorageError
 from ruslo.pipeline.dead_letters.record import dead_letter_batches, origin_key
 from ruslo.pipeline.staging.files import open_files
 from ruslo.pipeline.staging.folder import check_prepared
-from ruslo.pipeline.staging.identity import BatchIdentity
-from ruslo.pipeline.staging.task_batch import TaskBatch
+from ruslo.pipeline.staging.identity import BatchIdentity, TaskBatch
 from ruslo.records.reader import check_crc, iter_batches, read_records
 from ruslo.records.record import Record
 

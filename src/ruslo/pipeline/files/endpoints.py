@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -10,13 +11,24 @@ from ruslo.pipeline.connectors.registry import SINKS, SOURCES
 from ruslo.pipeline.files.finding import Findings, Location
 from ruslo.pipeline.files.keys import Key, Reported, read_keys
 from ruslo.pipeline.files.located import Located
-from ruslo.pipeline.files.model import Input, Output
-from ruslo.pipeline.files.value_types import Choice, Text
-from ruslo.pipeline.files.view_keys import WATERMARK, view_name
+from ruslo.pipeline.files.model import Input, Output, Watermark
+from ruslo.pipeline.files.value_types import Choice, Duration, Section, Text
 from ruslo.pipeline.suggestions import nearest
 
+_VIEW_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+WATERMARK = Key(
+    "watermark",
+    Section(
+        "watermark",
+        (
+            Key("column", Text(), "the column with the event time", required=True),
+            Key("delay", Duration(), "how late events may arrive", required=True),
+        ),
+        lambda column, delay: Watermark(column, delay),
+    ),
+    "how late events may arrive before they are dropped",
+)
 C = TypeVar("C", Source, Sink)
-
 SINK_KEYS = (
     Key("from", Text(), "the view to write; by default the last step"),
     Key(
@@ -26,6 +38,15 @@ SINK_KEYS = (
         default="append",
     ),
 )
+
+
+def view_name(name: str, location: Location, findings: Findings) -> bool:
+    if _VIEW_NAME.match(name):
+        return True
+    findings.error(
+        location, "view-name", f"invalid view name {name!r}", "Use letters, digits and underscores."
+    )
+    return False
 
 
 def read_inputs(root: Located, findings: Findings) -> tuple[Input, ...]:

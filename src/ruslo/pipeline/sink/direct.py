@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from ruslo.client.wire.idempotent import IdempotentSender
 from ruslo.client.wire.transactional import new_producer_id
 from ruslo.model.topics import TopicPartition
-from ruslo.pipeline.client_properties import ClientProperties
-from ruslo.pipeline.reachable_cluster import reachable_cluster
+from ruslo.pipeline.client_properties import ClientProperties, reachable_cluster
 
 if TYPE_CHECKING:
     from ruslo.pipeline.sink.batch_encoder import EncodedBatch

@@ -14,9 +14,9 @@ from ruslo.client.wire.coordinators import Coordinators
 from ruslo.client.wire.transactional import TransactionalProducer
 from ruslo.model.errors import ErrorCode, KafkaError, RusloError
 from ruslo.model.topics import TopicPartition
+from ruslo.pipeline.client_properties import reachable_cluster
 from ruslo.pipeline.dead_letters.record import batches_by_partition
 from ruslo.pipeline.dead_letters.staging import DeadLetterStaging
-from ruslo.pipeline.reachable_cluster import reachable_cluster
 from ruslo.pipeline.sink.options import SinkOptions
 from ruslo.pipeline.staging.identity import BatchIdentity, JobIdentity
 from ruslo.pipeline.staging.staged_rows import StagedReader, StagedRows

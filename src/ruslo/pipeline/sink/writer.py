@@ -16,12 +16,10 @@ from ruslo.pipeline.dead_letters.staging import DeadLetterStaging
 from ruslo.pipeline.sink.options import SinkOptions
 from ruslo.pipeline.sink.schema import check_schema
 from ruslo.pipeline.sink.transaction import commit_staged
-from ruslo.pipeline.staging.cleanup import remove_abandoned, remove_written
 from ruslo.pipeline.staging.files import open_files
-from ruslo.pipeline.staging.folder import StagingFolder
-from ruslo.pipeline.staging.identity import BatchIdentity, JobIdentity
+from ruslo.pipeline.staging.folder import StagingFolder, remove_abandoned, remove_written
+from ruslo.pipeline.staging.identity import BatchIdentity, JobIdentity, TaskBatch
 from ruslo.pipeline.staging.staged_rows import Stage, StagedReader, StagedRows
-from ruslo.pipeline.staging.task_batch import TaskBatch
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,6 +11,7 @@ from ruslo.model.ids import ZERO_UUID, Uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.source.data_loss import report_loss
 from ruslo.pipeline.source.driver_client import DriverClient
+from ruslo.pipeline.source.offsets import SourceOffsets
 from ruslo.pipeline.source.options import SourceOptions
 from ruslo.pipeline.source.planning import OffsetRange, plan_tasks
 from ruslo.pipeline.source.scan_task import ScanTask
@@ -78,3 +79,39 @@ def check_dead_letter_topic(client: DriverClient, options: SourceOptions) -> Non
         raise ConfigError(
             f"deadLetterTopic {topic} does not exist: create it with `ruslo topic create {topic}`"
         )
+
+
+def resume(
+    began: SourceOffsets, until: SourceOffsets, client: DriverClient, *, fail_on_data_loss: bool
+) -> dict[TopicPartition, int]:
+    """The offset to read from for each partition of ``until``: the cluster may have changed since ``began``.
+
+    Added partitions are read from their beginning. A deleted or recreated topic and a truncated log have lost
+    records; failOnDataLoss decides what happens.
+    """
+    starts: dict[TopicPartition, int] = {}
+    fresh: list[TopicPartition] = []
+    recreated: set[str] = set()
+    for partition, end in until.offsets.items():
+        start = began.offsets.get(partition)
+        if not began.same_topic(partition.topic, until):
+            recreated.add(partition.topic)
+            fresh.append(partition)
+        elif start is None:
+            fresh.append(partition)
+        elif start > end:
+            report_loss(
+                f"{partition} ends at offset {end} now, but was read up to {start}", fail=fail_on_data_loss
+            )
+            starts[partition] = end
+        else:
+            starts[partition] = start
+    for topic in sorted(recreated):
+        report_loss(
+            f"topic {topic} was deleted and recreated: unread records of the old topic are lost",
+            fail=fail_on_data_loss,
+        )
+    deleted = [str(p) for p in began.offsets if p not in until.offsets and p.topic not in recreated]
+    if deleted:
+        report_loss(f"{', '.join(sorted(deleted))} does not exist anymore", fail=fail_on_data_loss)
+    return {**starts, **(client.earliest(fresh) if fresh else {})}

@@ -29,11 +29,15 @@ from ruslo.client.wire.metadata import TopicInfo
 from ruslo.model.clock import SystemClock
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.source.driver_client import DriverClient, topic_ids
-from ruslo.pipeline.source.driver_plan import check_dead_letter_topic, check_nothing_missing, plan_scan
+from ruslo.pipeline.source.driver_plan import (
+    check_dead_letter_topic,
+    check_nothing_missing,
+    plan_scan,
+    resume,
+)
 from ruslo.pipeline.source.limits import limit_ends
 from ruslo.pipeline.source.offsets import SourceOffsets
 from ruslo.pipeline.source.options import SourceOptions
-from ruslo.pipeline.source.resumption import resume
 from ruslo.pipeline.source.scan_task import read_task
 
 _UNLIMITED_ROWS = (1 << 63) - 1

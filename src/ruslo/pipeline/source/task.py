@@ -40,6 +40,6 @@ def _chunks(ranges: tuple[OffsetRange, ...], options: SourceOptions) -> Iterator
         from ruslo.pipeline.source.direct_scan import scan_direct
 
         return scan_direct(ranges, options)
-    from ruslo.pipeline.source.wire_scan import scan_wire
+    from ruslo.pipeline.source.fetching import scan_wire
 
     return scan_wire(ranges, options)

@@ -1,18 +1,27 @@
-"""The staging folder: the driver prepares it, tasks check that they see the same one."""
+"""The staging folder: the driver prepares and clears it, tasks check that they see the same one."""
 
 from __future__ import annotations
 
 import os
+import re
 import socket
 import tempfile
 import uuid
 from dataclasses import dataclass
+from typing import Final
 
 from ruslo.model.errors import ConfigError
 from ruslo.pipeline.staging.files import open_files
+from ruslo.pipeline.staging.identity import BatchIdentity
 
 _PROBE = ".ruslo-staging"
 """The file whose content identifies a staging folder."""
+_ABANDONED_AFTER_S: Final = 7 * 24 * 3600.0
+"""Longer than any task stages without writing a byte: it is unknown whether a remote driver is alive."""
+_STAGING_FOLDER: Final = re.compile(
+    r"[a-zA-Z0-9._-]+-(job-[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+)
+"""The folders of batch jobs and of queries; users may keep other files beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +70,24 @@ def _read_probe(location: str) -> str:
         return probe.read_at(64, 0).decode(errors="replace")
     finally:
         probe.close()
+
+
+def remove_written(location: str, identity: BatchIdentity) -> None:
+    """Remove the staging of this batch and all earlier ones, including files of killed tasks and drivers."""
+    files = open_files(location)
+    for name in files.list(identity.query_folder):
+        if name.isdecimal() and int(name) <= identity.batch_id:
+            files.remove(f"{identity.query_folder}/{name}")
+
+
+def remove_abandoned(location: str, now_s: float) -> None:
+    """Remove what jobs and queries staged that were killed and never restarted.
+
+    A query removes its own files when it is restarted; a batch job has another name each time and cannot.
+    """
+    files = open_files(location)
+    for name in files.list(""):
+        if _STAGING_FOLDER.fullmatch(name):
+            touched_s = files.touched_s(name)
+            if touched_s is not None and now_s - touched_s > _ABANDONED_AFTER_S:
+                files.remove(name)

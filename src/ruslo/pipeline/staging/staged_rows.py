@@ -14,7 +14,7 @@ from ruslo.model.errors import StorageError
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.staging.files import InputFile, OutputFile, open_files
 from ruslo.pipeline.staging.folder import StagingFolder
-from ruslo.pipeline.staging.task_batch import TaskBatch
+from ruslo.pipeline.staging.identity import TaskBatch
 from ruslo.records.batch import ATTRIBUTES_AT, read_header
 
 

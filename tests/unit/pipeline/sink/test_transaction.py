@@ -13,9 +13,8 @@ from ruslo.pipeline.dead_letters.staging import DeadLetterStaging
 from ruslo.pipeline.sink.options import SinkOptions
 from ruslo.pipeline.sink.transaction import commit_staged, transaction_timeout_ms
 from ruslo.pipeline.staging.folder import StagingFolder
-from ruslo.pipeline.staging.identity import BatchIdentity, JobIdentity
+from ruslo.pipeline.staging.identity import BatchIdentity, JobIdentity, TaskBatch
 from ruslo.pipeline.staging.staged_rows import Stage
-from ruslo.pipeline.staging.task_batch import TaskBatch
 from ruslo.records.builder import build_batch
 from ruslo.records.record import Record
 from ruslo.testing import EmbeddedBroker

@@ -7,9 +7,9 @@ from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.topics import NewTopic
 from ruslo.client.librdkafka.producer import Producer
 from ruslo.model.topics import TopicPartition
+from ruslo.pipeline.source.fetching import scan_wire
 from ruslo.pipeline.source.options import SourceOptions
 from ruslo.pipeline.source.planning import OffsetRange
-from ruslo.pipeline.source.wire_scan import scan_wire
 from ruslo.testing import EmbeddedBroker
 
 TOPIC = "read-slowly"

@@ -4,8 +4,8 @@ import time
 import uuid
 from pathlib import Path
 
-from ruslo.pipeline.staging.cleanup import remove_abandoned, remove_written
 from ruslo.pipeline.staging.files import open_files
+from ruslo.pipeline.staging.folder import remove_abandoned, remove_written
 from ruslo.pipeline.staging.identity import BatchIdentity, JobIdentity
 
 

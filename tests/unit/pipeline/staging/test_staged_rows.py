@@ -8,8 +8,8 @@ import pytest
 from ruslo.model.errors import ConfigError, StorageError
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.staging.folder import StagingFolder
+from ruslo.pipeline.staging.identity import TaskBatch
 from ruslo.pipeline.staging.staged_rows import Stage, StagedReader, StagedRows
-from ruslo.pipeline.staging.task_batch import TaskBatch
 from ruslo.records.builder import build_batch
 from ruslo.records.record import Record
 

@@ -19,11 +19,11 @@ from ruslo.model.topics import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Top
 from ruslo.testing.histories import Isolation, check
 from ruslo.testing.simulation.clock import SimClock
 from ruslo.testing.simulation.nodes.clients.client import SimClient
-from ruslo.testing.simulation.nodes.clients.committer import Committer
 from ruslo.testing.simulation.nodes.clients.group_member import ALL_ANSWERED, GroupMember
 from ruslo.testing.simulation.nodes.clients.pipeliner import ENDS_RISE, Pipeliner
 from ruslo.testing.simulation.nodes.clients.readers import Auditor, Reader
 from ruslo.testing.simulation.nodes.clients.writers import (
+    Committer,
     IdempotentWriter,
     Ledger,
     TransactionalWriter,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from ruslo.broker.node.node import Node
+from ruslo.broker.partitions.cleaner_process import CleanerDied
 from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.broker import BrokerConfig
 from ruslo.model.errors import RusloError
 from ruslo.model.ids import Uuid
+from ruslo.storage.cleaner.round import run_round
+from ruslo.storage.cleaner.task import CleanTask, Report
+from ruslo.storage.disk import Disk
 from ruslo.testing.simulation.disk import MemoryDisk
-from ruslo.testing.simulation.nodes.cleaner import SimCleaner
 from ruslo.testing.simulation.nodes.network import SimNetwork
 from ruslo.testing.simulation.nodes.process_loop import ProcessClock, ProcessLoop
 from ruslo.testing.simulation.slice_clock import SliceClock
@@ -134,3 +138,33 @@ class SimHost:
 
     def _disk_ms(self) -> int:
         return self.network.clock.random.randint(0, 1 + self.slow_disk_ms)
+
+
+class SimCleaner:
+    """Compaction without a process: it is done when it begins, and its reports are received one by one.
+
+    Each segment is swapped in at a time of its own, so that the node may die between any two of
+    them.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._reports: deque[Report] = deque()
+
+    def send(self, task: CleanTask) -> None:
+        self.stop()
+        run_round(self._disk, task, self._reports.append)
+
+    def receive(self) -> Report:
+        if not self._reports:
+            raise CleanerDied("the cleaner process was stopped")
+        report = self._reports.popleft()
+        if report.done is not None:
+            # The log line has the duration: real time would make two runs of a seed differ.
+            report.done.seconds = 0.0
+        return report
+
+    def stop(self) -> None:
+        self._reports.clear()
+
+    kill = raise_priority = stop

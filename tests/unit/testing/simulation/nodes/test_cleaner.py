@@ -6,7 +6,7 @@ import pytest
 
 from ruslo.broker.partitions.cleaner_process import Cleaner, CleanerDied
 from ruslo.storage.cleaner.cleanable import find_cleanable, make_task
-from ruslo.testing.simulation.nodes.cleaner import SimCleaner
+from ruslo.testing.simulation.nodes.host import SimCleaner
 from tests.unit.storage.compacting import COMPACTED, LIMITS, keyed, roll
 from tests.unit.storage.workbench import NOW, Workbench
 

@@ -1,4 +1,4 @@
-"""Idempotent producers with acks=all, and transactional producers."""
+"""Idempotent producers with acks=all, transactional producers, and clients that only commit offsets."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ TRANSACTION_TIMEOUT_MS = 1_500
 NO_OFFSET = -1
 KEYS = 2
 """Keys per writer: few, so that compaction has something to remove."""
+COMMITTER_PAUSE_MS = 600
 
 
 def batch_of(now_ms: int, key: str, *values: str) -> bytearray:
@@ -194,3 +195,44 @@ async def committed_offset(cluster: Cluster, group: str, tp: TopicPartition) -> 
     """The committed offset of the group, once no open transaction can change it."""
     found = (await GroupOffsets(cluster, Coordinators(cluster)).fetch(group, require_stable=True)).get(tp)
     return NO_OFFSET if found is None else found.offset
+
+
+class Committer(SimClient):
+    """Commits offsets of groups without members and verifies that they are kept.
+
+    Each commit uses its own group: a late request may revert an offset, in Kafka too, but not one that is
+    written once."""
+
+    def __init__(self, name: str, cluster: SimCluster, history: History, tp: TopicPartition) -> None:
+        super().__init__(name, cluster, history)
+        self._tp = tp
+        self._last = 0
+        self.acked: list[int] = []
+        self.problems: list[str] = []
+
+    async def run(self) -> None:
+        async with self.connect() as cluster:
+            while not self.stopping:
+                await self.pause(COMMITTER_PAUSE_MS)
+                try:
+                    if self.acked and self.random.random() < 0.3:
+                        await self._verify(cluster, self.random.choice(self.acked))
+                    else:
+                        await self._commit(cluster)
+                except KafkaError:
+                    continue
+        async with self.connect(with_long_timeout=True) as cluster:
+            for number in self.acked:
+                await self._verify(cluster, number)
+
+    async def _commit(self, cluster: Cluster) -> None:
+        self._last = number = self._last + 1
+        offsets = GroupOffsets(cluster, Coordinators(cluster))
+        outcome = await offsets.alter(f"{self.name}-{number}", {self._tp: number})
+        if outcome[self._tp] is None:
+            self.acked.append(number)
+
+    async def _verify(self, cluster: Cluster, number: int) -> None:
+        found = await committed_offset(cluster, f"{self.name}-{number}", self._tp)
+        if found != number:
+            self.problems.append(f"offset {number} was committed for {self.name}-{number}, {found} is there")
