@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import threading
-from types import TracebackType
 from typing import Self
 
 from ruslo.console.serving import PortInUse, address_of, bind
@@ -36,9 +35,7 @@ class ConsoleOnDemand:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     def close(self) -> None:

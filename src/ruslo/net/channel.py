@@ -19,6 +19,7 @@ from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
 from ruslo.protocol.messages.api_versions_response import ApiVersionsResponse
 
 R = TypeVar("R", bound=Message)
+T = TypeVar("T")
 
 _SIZE = Struct(">i")
 _INT16 = Struct(">h")
@@ -296,3 +297,8 @@ def error_of(code: int, message: str | None) -> KafkaError:
     if code in ErrorCode._value2member_map_:
         return KafkaError(ErrorCode(code), message)
     return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"error {code}: {message or 'unknown to this client'}")
+
+
+def result_of(code: int, message: str | None, value: T) -> T | KafkaError:
+    """The value, or the KafkaError of a code other than NONE."""
+    return error_of(code, message) if code else value

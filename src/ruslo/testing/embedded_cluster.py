@@ -10,7 +10,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from ruslo.testing.cluster_layout import NodePorts, cluster_properties, format_cluster, free_ports
@@ -191,9 +190,7 @@ class EmbeddedCluster:
             self.close()
             raise
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
     # -- internals -------------------------------------------------------------------------------------------

@@ -15,7 +15,9 @@ import pytest
 from confluent_kafka import Consumer
 
 from ruslo.client.admin.admin import Admin
-from ruslo.client.admin.groups import Leaver
+from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from ruslo.protocol.messages.leave_group_response import LeaveGroupResponse
 from tests.support.checks.cli_checks import Cli
 from tests.support.clients.librdkafka import Settings, receive
 from tests.support.groups.group_members import CLASSIC_PACE
@@ -242,11 +244,13 @@ class GroupChecks:
 
         async def remove() -> list[object]:
             async with Admin(cli.bootstrap) as admin:
-                stuck, unknown = Leaver(instance_id="stuck"), Leaver(instance_id="missing")
-                found = await admin.groups.remove_members(group, [stuck, unknown])
-                return [found[stuck], found[unknown] is not None]
+                members = [MemberIdentity(group_instance_id=name) for name in ("stuck", "missing")]
+                request = LeaveGroupRequest(group_id=group, members=members)
+                coordinator = await admin.groups.coordinators.find(group)
+                found = await admin.cluster.node(coordinator, request, LeaveGroupResponse, min_version=3)
+                return [each.error_code for each in found.members]
 
-        assert asyncio.run(remove()) == [None, True]
+        assert asyncio.run(remove()) == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
         found = until(cli, ["group", "members", group], lambda answer: answer["member_count"] == 0)
         assert found["state"] == "Empty"
 

@@ -113,15 +113,20 @@ def reset_offsets(
     With --execute the group must have no members: stop its consumers first. An offset outside of a partition
     is replaced by the log start or end offset.
     """
+    from ruslo.client.views import position
     from ruslo.client.views import reset_plan as to
 
     targets: list[Target] = [
-        *([to.ToEarliest()] if to_earliest else []),
-        *([to.ToLatest()] if to_latest else []),
+        *([position.AtStart()] if to_earliest else []),
+        *([position.BeforeEnd(0)] if to_latest else []),
         *([to.ToCurrent()] if to_current else []),
-        *([] if to_offset is None else [to.ToOffset(to_offset)]),
+        *([] if to_offset is None else [position.AtOffset(to_offset)]),
         *([] if shift_by is None else [to.ShiftBy(shift_by)]),
-        *(to.ToTime(time_ms) for time_ms in (to_timestamp, to_datetime, by_duration) if time_ms is not None),
+        *(
+            position.AtTime(time_ms)
+            for time_ms in (to_timestamp, to_datetime, by_duration)
+            if time_ms is not None
+        ),
     ]
     if from_file is not None:
         targets.append(to.ToGiven(_read(from_file, name)))

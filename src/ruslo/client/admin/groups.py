@@ -1,8 +1,7 @@
-"""Groups: list, describe, delete, remove members."""
+"""Groups: list, describe, delete."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -17,8 +16,6 @@ from ruslo.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from ruslo.protocol.messages.delete_groups_response import DeleteGroupsResponse
 from ruslo.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from ruslo.protocol.messages.describe_groups_response import DescribeGroupsResponse
-from ruslo.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
-from ruslo.protocol.messages.leave_group_response import LeaveGroupResponse
 from ruslo.protocol.messages.list_groups_request import ListGroupsRequest
 from ruslo.protocol.messages.list_groups_response import ListGroupsResponse
 
@@ -26,8 +23,6 @@ _STATE_FILTER_VERSION = 4
 """The first version of ListGroups with a state filter (KIP-518)."""
 _TYPE_FILTER_VERSION = 5
 """The first version of ListGroups with a type filter (KIP-848)."""
-_LEAVE_BATCH_VERSION = 3
-"""The first version of LeaveGroup for several members (KIP-345)."""
 _DEAD = "Dead"
 
 
@@ -39,13 +34,6 @@ class GroupListing(NamedTuple):
     """The group state; empty if the broker is too old to report it."""
     protocol_type: str
     coordinator_id: int
-
-
-class Leaver(NamedTuple):
-    """A member to remove: by member id, or by instance id if it is static."""
-
-    member_id: str = ""
-    instance_id: str | None = None
 
 
 class Groups:
@@ -70,13 +58,8 @@ class Groups:
                 for group in response.groups
             ]
 
-        async def attempt() -> dict[str, GroupListing]:
-            nodes = (await self._cluster.metadata([])).nodes
-            found = await asyncio.gather(*(list_at(node_id) for node_id in nodes))
-            # Two brokers list a group whose coordinator moves between the two requests.
-            return {group.group_id: group for listed in found for group in listed}
-
-        groups = await self._cluster.retrying(attempt)
+        # Two brokers list a group whose coordinator moves between the two requests.
+        groups = {group.group_id: group for group in await self._cluster.each_broker(list_at)}
         return [groups[group_id] for group_id in sorted(groups)]
 
     async def describe(
@@ -148,40 +131,6 @@ class Groups:
             }
 
         return await self.coordinators.each(list(dict.fromkeys(group_ids)), query)
-
-    async def remove_members(
-        self, group_id: str, leavers: Sequence[Leaver], *, reason: str = "removed by an administrator"
-    ) -> dict[Leaver, KafkaError | None]:
-        """Returns None, or the error, by member. Live members rejoin shortly after."""
-        request = LeaveGroupRequest(
-            group_id=group_id,
-            members=[
-                MemberIdentity(
-                    member_id=leaver.member_id, group_instance_id=leaver.instance_id, reason=reason
-                )
-                for leaver in leavers
-            ],
-        )
-
-        async def query(node: int) -> dict[Leaver, KafkaError | None] | KafkaError:
-            response = await self._cluster.node(
-                node, request, LeaveGroupResponse, min_version=_LEAVE_BATCH_VERSION
-            )
-            if response.error_code:
-                return error_of(response.error_code, f"group {group_id!r}")
-            codes = {
-                (member.member_id, member.group_instance_id): member.error_code for member in response.members
-            }
-            by_instance = {member.group_instance_id: member.error_code for member in response.members}
-            results: dict[Leaver, KafkaError | None] = {}
-            for leaver in leavers:
-                # A broker may fill in the member id of a member that was named by instance id only.
-                code = codes.get(leaver, by_instance.get(leaver.instance_id, ErrorCode.UNKNOWN_MEMBER_ID))
-                member = leaver.member_id or f"instance {leaver.instance_id}"
-                results[leaver] = error_of(code, f"{member} in group {group_id!r}") if code else None
-            return results
-
-        return await self.coordinators.one(group_id, query)
 
 
 def _is_consumer_group(result: GroupDescription | KafkaError | None) -> bool:

@@ -9,7 +9,7 @@ from ruslo.client.wire.by_topic import indexes_by_topic
 from ruslo.client.wire.cluster import Cluster
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
-from ruslo.net.channel import check_code, error_of
+from ruslo.net.channel import check_code, result_of
 from ruslo.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from ruslo.protocol.messages.elect_leaders_response import ElectLeadersResponse
 
@@ -49,8 +49,8 @@ class LeaderElections:
             )
             check_code(response.error_code, "the controller rejected the election")
             return {
-                TopicPartition(topic.topic, part.partition_id): (
-                    error_of(part.error_code, part.error_message) if part.error_code else None
+                TopicPartition(topic.topic, part.partition_id): result_of(
+                    part.error_code, part.error_message, None
                 )
                 for topic in sorted(response.replica_election_results, key=lambda topic: topic.topic)
                 for part in sorted(topic.partition_result, key=lambda part: part.partition_id)

@@ -10,7 +10,7 @@ from ruslo.client.wire.by_topic import by_topic
 from ruslo.client.wire.cluster import Cluster
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
-from ruslo.net.channel import error_of
+from ruslo.net.channel import result_of
 from ruslo.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -61,10 +61,8 @@ class Offsets:
             )
             response = await self._cluster.node(node, request, ListOffsetsResponse)
             return {
-                TopicPartition(topic.name, part.partition_index): (
-                    error_of(part.error_code, f"{topic.name}-{part.partition_index}")
-                    if part.error_code
-                    else ListedOffset(part.offset, part.timestamp, part.leader_epoch)
+                (tp := TopicPartition(topic.name, part.partition_index)): result_of(
+                    part.error_code, str(tp), ListedOffset(part.offset, part.timestamp, part.leader_epoch)
                 )
                 for topic in response.topics
                 for part in topic.partitions

@@ -9,7 +9,7 @@ from ruslo.client.wire.by_topic import by_topic, indexes_by_topic
 from ruslo.client.wire.cluster import Cluster
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
-from ruslo.net.channel import check_code, error_of
+from ruslo.net.channel import check_code, result_of
 from ruslo.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -62,8 +62,8 @@ class Reassignments:
             response = await self._cluster.controller(request, AlterPartitionReassignmentsResponse)
             check_code(response.error_code, response.error_message)
             return {
-                TopicPartition(topic.name, part.partition_index): (
-                    error_of(part.error_code, part.error_message) if part.error_code else None
+                TopicPartition(topic.name, part.partition_index): result_of(
+                    part.error_code, part.error_message, None
                 )
                 for topic in response.responses
                 for part in topic.partitions

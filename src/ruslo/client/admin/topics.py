@@ -12,7 +12,7 @@ from ruslo.client.wire.metadata import TopicInfo
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
 from ruslo.model.topics import TopicPartition
-from ruslo.net.channel import error_of
+from ruslo.net.channel import error_of, result_of
 from ruslo.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from ruslo.protocol.messages.create_partitions_response import CreatePartitionsResponse
 from ruslo.protocol.messages.create_topics_request import (
@@ -82,14 +82,14 @@ class Topics:
             _raise_not_controller(topic.error_code for topic in response.topics)
             return response
 
-        results: dict[str, CreatedTopic | KafkaError] = {}
-        for topic in (await self._cluster.retrying(attempt)).topics:
-            if topic.error_code == ErrorCode.NONE:
-                results[topic.name] = CreatedTopic(
-                    topic.name, topic.topic_id, topic.num_partitions, topic.replication_factor
-                )
-            else:
-                results[topic.name] = error_of(topic.error_code, topic.error_message)
+        results = {
+            topic.name: result_of(
+                topic.error_code,
+                topic.error_message,
+                CreatedTopic(topic.name, topic.topic_id, topic.num_partitions, topic.replication_factor),
+            )
+            for topic in (await self._cluster.retrying(attempt)).topics
+        }
         if not validate_only:
             await self._wait_for_leaders(
                 [name for name, result in results.items() if isinstance(result, CreatedTopic)]
@@ -122,7 +122,7 @@ class Topics:
             return response
 
         return {
-            topic.name or "": error_of(topic.error_code, topic.error_message) if topic.error_code else None
+            topic.name or "": result_of(topic.error_code, topic.error_message, None)
             for topic in (await self._cluster.retrying(attempt)).responses
         }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,7 +11,7 @@ from ruslo.client.wire.coordinators import Coordinated, Coordinators
 from ruslo.client.wire.idempotent import ProducerIdAndEpoch
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
-from ruslo.net.channel import check_code, error_of
+from ruslo.net.channel import check_code, error_of, result_of
 from ruslo.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from ruslo.protocol.messages.describe_transactions_response import (
     DescribeTransactionsResponse,
@@ -110,14 +109,9 @@ class Transactions:
                 for each in response.transaction_states
             ]
 
-        async def attempt() -> dict[str, TransactionListing]:
-            nodes = (await self._cluster.metadata([])).nodes
-            found = await asyncio.gather(*(list_at(node_id) for node_id in nodes))
-            # Two brokers list an id whose coordinator moves between the two requests.
-            return {each.transactional_id: each for listed in found for each in listed}
-
-        transactions = await self._cluster.retrying(attempt)
-        return [transactions[transactional_id] for transactional_id in sorted(transactions)]
+        # Two brokers list an id whose coordinator moves between the two requests.
+        found = {each.transactional_id: each for each in await self._cluster.each_broker(list_at)}
+        return [found[transactional_id] for transactional_id in sorted(found)]
 
     async def describe(
         self, transactional_ids: Iterable[str]
@@ -168,6 +162,11 @@ class Transactions:
             transaction_version=0,
         )
 
+        rejection = (
+            f"{partition} rejects the marker of producer {producer.producer_id} with epoch "
+            f"{producer.producer_epoch}"
+        )
+
         async def query(
             node: int, owned: Sequence[TopicPartition]
         ) -> dict[TopicPartition, KafkaError | None]:
@@ -175,11 +174,7 @@ class Transactions:
                 node, WriteTxnMarkersRequest(markers=[marker]), WriteTxnMarkersResponse
             )
             return {
-                TopicPartition(topic.name, part.partition_index): (
-                    error_of(part.error_code, f"{partition} rejects the marker of {_shown(producer)}")
-                    if part.error_code
-                    else None
-                )
+                TopicPartition(topic.name, part.partition_index): result_of(part.error_code, rejection, None)
                 for result in response.markers
                 for topic in result.topics
                 for part in topic.partitions
@@ -215,7 +210,3 @@ def _list_problem(code: int, node_id: int, pattern: str | None) -> str:
     if code == ErrorCode.INVALID_REGULAR_EXPRESSION:
         return f"{pattern!r} is not a valid RE2 regular expression"
     return f"broker {node_id} cannot list its transactions"
-
-
-def _shown(producer: ProducerIdAndEpoch) -> str:
-    return f"producer {producer.producer_id} with epoch {producer.producer_epoch}"

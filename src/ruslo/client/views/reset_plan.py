@@ -7,39 +7,24 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from ruslo.client.admin.admin import Admin
+from ruslo.client.views.position import AtOffset, AtStart, AtTime, BeforeEnd, Position
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
-
-
-class ToEarliest(NamedTuple):
-    pass
-
-
-class ToLatest(NamedTuple):
-    pass
 
 
 class ToCurrent(NamedTuple):
     """Keep the committed offset; the end offset for partitions without one."""
 
 
-class ToOffset(NamedTuple):
-    offset: int
-
-
 class ShiftBy(NamedTuple):
     records: int
-
-
-class ToTime(NamedTuple):
-    timestamp_ms: int
 
 
 class ToGiven(NamedTuple):
     offsets: Mapping[TopicPartition, int]
 
 
-Target: TypeAlias = ToEarliest | ToLatest | ToCurrent | ToOffset | ShiftBy | ToTime | ToGiven
+Target: TypeAlias = Position | ToCurrent | ShiftBy | ToGiven
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +72,7 @@ async def make_plan(
     """One move per partition, limited to its valid offsets, as in Kafka's tool."""
     ranges = await admin.offsets.ranges(partitions)
     by_time: Mapping[TopicPartition, int] = {}
-    if isinstance(target, ToTime):
+    if isinstance(target, AtTime):
         found = await admin.offsets.find(dict.fromkeys(partitions, target.timestamp_ms))
         # All records are older than the timestamp, so the target is the end offset.
         by_time = {p: listed.offset if listed.offset >= 0 else ranges[p][1] for p, listed in found.items()}
@@ -108,13 +93,13 @@ def _wanted(
     by_time: Mapping[TopicPartition, int],
 ) -> int:
     match target:
-        case ToEarliest():
+        case AtStart():
             return first
-        case ToLatest():
-            return end
+        case BeforeEnd(records):
+            return end - records
         case ToCurrent():
             return end if current is None else current
-        case ToOffset(offset):
+        case AtOffset(offset):
             return offset
         case ShiftBy(records):
             if current is None:
@@ -124,7 +109,7 @@ def _wanted(
                     "or reset to an offset or a time",
                 )
             return current + records
-        case ToTime(_):
+        case AtTime(_):
             return by_time[partition]
         case ToGiven(offsets):
             return offsets[partition]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Self, TypeVar
 
 from ruslo.client.settings.bootstrap_servers import Address, parse_bootstrap
@@ -53,9 +52,7 @@ class Cluster:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc_info: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -199,6 +196,16 @@ class Cluster:
                     self._invalidate()
             await asyncio.sleep(backoff_ms * random.uniform(0.8, 1.2) / 1000)
             backoff_ms = min(backoff_ms * 2, _BACKOFF_MAX_MS)
+
+    async def each_broker(self, query: Callable[[int], Awaitable[Iterable[T]]]) -> list[T]:
+        """The results of all brokers, queried concurrently."""
+
+        async def attempt() -> list[T]:
+            nodes = (await self.metadata([])).nodes
+            found = await asyncio.gather(*(query(node_id) for node_id in nodes))
+            return [each for listed in found for each in listed]
+
+        return await self.retrying(attempt)
 
     async def each_leader(
         self,

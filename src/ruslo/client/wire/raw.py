@@ -11,7 +11,7 @@ from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
 from ruslo.model.topics import TopicPartition
-from ruslo.net.channel import error_of
+from ruslo.net.channel import error_of, result_of
 from ruslo.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from ruslo.protocol.messages.fetch_response import FetchResponse
 from ruslo.protocol.messages.fetch_response import PartitionData as FetchedPartition
@@ -110,10 +110,10 @@ class RawClient:
         response = await connection.request(request, ProduceResponse, max_version=version)
         names = {topic_id: name for name, topic_id in ids.items()}
         return {
-            TopicPartition(names[topic.topic_id] if by_id else topic.name, part.index): (
-                error_of(part.error_code, part.error_message)
-                if part.error_code
-                else Produced(part.base_offset, part.log_append_time_ms, part.log_start_offset)
+            TopicPartition(names[topic.topic_id] if by_id else topic.name, part.index): result_of(
+                part.error_code,
+                part.error_message,
+                Produced(part.base_offset, part.log_append_time_ms, part.log_start_offset),
             )
             for topic in response.responses
             for part in topic.partition_responses

@@ -137,8 +137,7 @@ class TransactionalProducer:
         request = TxnOffsetCommitRequest(
             transactional_id=self.transactional_id,
             group_id=group_id,
-            producer_id=self._identity.producer_id,
-            producer_epoch=self._identity.producer_epoch,
+            **self._identity._asdict(),
             topics=[
                 TxnOffsetCommitRequestTopic(name=name, partitions=parts) for name, parts in topics.items()
             ],
@@ -164,8 +163,7 @@ class TransactionalProducer:
     async def _end(self, *, committed: bool) -> None:
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
-            producer_id=self._identity.producer_id,
-            producer_epoch=self._identity.producer_epoch,
+            **self._identity._asdict(),
             committed=committed,
         )
 
@@ -231,8 +229,7 @@ class TransactionalProducer:
             return
         request = AddOffsetsToTxnRequest(
             transactional_id=self.transactional_id,
-            producer_id=self._identity.producer_id,
-            producer_epoch=self._identity.producer_epoch,
+            **self._identity._asdict(),
             group_id=group_id,
         )
 

@@ -9,18 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ruslo.client.admin.group_offsets import Committed
-from ruslo.client.views.position import AtOffset, AtStart, AtTime, BeforeEnd, Position, parse_position
-from ruslo.client.views.reset_plan import (
-    Move,
-    ShiftBy,
-    Target,
-    ToEarliest,
-    ToGiven,
-    ToLatest,
-    ToOffset,
-    ToTime,
-    make_plan,
-)
+from ruslo.client.views.position import AtStart, BeforeEnd, parse_position
+from ruslo.client.views.reset_plan import Move, ShiftBy, Target, ToGiven, make_plan
 from ruslo.client.wire.coordinators import value_of
 from ruslo.console.confirmation import Preview, is_confirmed
 from ruslo.console.console import Console, console_of, form_of
@@ -104,25 +94,14 @@ def _target(form: Form) -> Target:
             raise FormError("Records: enter a number, such as 100 or -100.")
         return ShiftBy(records)
     if form.text("to") in ("start", "end"):
-        return ToEarliest() if form.text("to") == "start" else ToLatest()
+        return AtStart() if form.text("to") == "start" else BeforeEnd(0)
     try:
-        return _as_target(parse_position(form.text("where")))
+        position = parse_position(form.text("where"))
     except ValueError as error:
         raise FormError(str(error)) from None
-
-
-def _as_target(position: Position) -> Target:
-    match position:
-        case AtStart():
-            return ToEarliest()
-        case BeforeEnd(0):
-            return ToLatest()
-        case BeforeEnd(records):
-            raise FormError(f"-{records} cannot be used to reset a group. Enter an offset or a time.")
-        case AtOffset(offset):
-            return ToOffset(offset)
-        case AtTime(timestamp_ms):
-            return ToTime(timestamp_ms)
+    if isinstance(position, BeforeEnd) and position.records:
+        raise FormError(f"-{position.records} cannot be used to reset a group. Enter an offset or a time.")
+    return position
 
 
 def _preview(form: Form, group_id: str, group: _Group, moves: Sequence[Move]) -> Preview:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from ruslo.client.admin.admin import Admin
@@ -47,9 +46,7 @@ class DeadLetterCounts:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._closed.set()
         if self._thread.is_alive():
             self._thread.join()

@@ -7,13 +7,12 @@ import pytest
 
 from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.group_descriptions import GroupDescription
-from ruslo.client.admin.groups import GroupListing, Leaver
+from ruslo.client.admin.groups import GroupListing
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages import consumer_group_describe_response as consumer
 from ruslo.protocol.messages import describe_groups_response as classic
-from ruslo.protocol.messages import leave_group_response as leave
 from ruslo.protocol.messages import list_groups_response as listing
 from ruslo.protocol.messages import offset_commit_response as commit
 from ruslo.protocol.messages import offset_delete_response as forget
@@ -25,7 +24,6 @@ from ruslo.protocol.messages.delete_groups_response import DeletableGroupResult,
 from ruslo.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from ruslo.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from ruslo.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
-from ruslo.protocol.messages.leave_group_request import LeaveGroupRequest
 from ruslo.protocol.messages.list_groups_request import ListGroupsRequest
 from ruslo.protocol.messages.offset_commit_request import OffsetCommitRequest
 from ruslo.protocol.messages.offset_delete_request import OffsetDeleteRequest
@@ -175,31 +173,6 @@ def test_delete_returns_the_outcome_by_group() -> None:
         assert found["gone"] is None
         assert "group 'busy' has members" in str(found["busy"])
         assert "group 'absent' does not exist" in str(found["absent"])
-
-    run_with(script, action)
-
-
-def test_members_are_removed_by_id_or_by_instance() -> None:
-    script = GroupScript()
-    script.responses[LeaveGroupRequest] = lambda received: leave.LeaveGroupResponse(
-        members=[
-            leave.MemberResponse(member_id="m-1", group_instance_id=None),
-            leave.MemberResponse(member_id="filled-in", group_instance_id="i-2"),
-            leave.MemberResponse(
-                member_id="m-3", group_instance_id=None, error_code=ErrorCode.UNKNOWN_MEMBER_ID
-            ),
-        ]
-    )
-    leavers = [Leaver("m-1"), Leaver(instance_id="i-2"), Leaver("m-3")]
-
-    async def action(admin: Admin, broker: ScriptedBroker) -> None:
-        found = await admin.groups.remove_members("g", leavers)
-        assert [found[leaver] is None for leaver in leavers] == [True, True, False]
-        assert "m-3 in group 'g'" in str(found[leavers[2]])
-        (received,) = broker.requests_of(LeaveGroupRequest.API_KEY)
-        assert isinstance(received.message, LeaveGroupRequest)
-        assert received.message.members[1].group_instance_id == "i-2"
-        assert received.message.members[1].reason == "removed by an administrator"
 
     run_with(script, action)
 

@@ -9,7 +9,6 @@ import time
 from itertools import count
 from pathlib import Path
 from random import Random
-from types import TracebackType
 from typing import Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
@@ -74,9 +73,7 @@ class Workload:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._kill()
 
     # -- faults ----------------------------------------------------------------------------------------------
