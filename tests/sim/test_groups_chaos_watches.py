@@ -23,8 +23,8 @@ from ruslo.testing.simulation.groups.invariants import (
     LOG_IS_STATE,
     OFFSETS_KEPT,
     ONE_OWNER,
-    InvariantBrokenError,
 )
+from ruslo.testing.simulation.raft.invariants import InvariantBrokenError
 from tests.support.groups.group_chaos import Chaos
 
 SEEDS = range(4)
