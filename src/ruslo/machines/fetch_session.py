@@ -40,40 +40,19 @@ TopicKey: TypeAlias = str | bytes
 """A topic's name (Fetch up to 12) or its id (from 13 on)."""
 
 
+@dataclass(slots=True, eq=False)
 class CachedPartition:
     """What a client fetches from one partition, and the offsets that were last reported to it."""
 
-    __slots__ = (
-        "current_leader_epoch",
-        "fetch_offset",
-        "index",
-        "last_fetched_epoch",
-        "last_reported_high_watermark",
-        "last_reported_log_start",
-        "log_start_offset",
-        "max_bytes",
-        "topic",
-    )
-
-    def __init__(
-        self,
-        topic: TopicKey,
-        index: int,
-        fetch_offset: int,
-        max_bytes: int,
-        current_leader_epoch: int = -1,
-        last_fetched_epoch: int = -1,
-        log_start_offset: int = -1,
-    ) -> None:
-        self.topic = topic
-        self.index = index
-        self.fetch_offset = fetch_offset
-        self.max_bytes = max_bytes
-        self.current_leader_epoch = current_leader_epoch
-        self.last_fetched_epoch = last_fetched_epoch
-        self.log_start_offset = log_start_offset
-        self.last_reported_high_watermark = UNKNOWN_OFFSET
-        self.last_reported_log_start = UNKNOWN_OFFSET
+    topic: TopicKey
+    index: int
+    fetch_offset: int
+    max_bytes: int
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    log_start_offset: int = -1
+    last_reported_high_watermark: int = UNKNOWN_OFFSET
+    last_reported_log_start: int = UNKNOWN_OFFSET
 
     def reset_reported(self) -> None:
         """Report the offsets again with the next response."""

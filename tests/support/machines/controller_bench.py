@@ -300,13 +300,6 @@ class MemoryMetadataLog:
                 listener.handle_commit(run.base_offset, run.epoch, run.records)
 
 
-class NoGroups:
-    """A coordinator without assignor errors."""
-
-    def assignor_error(self, group_id: str) -> str | None:
-        return None
-
-
 class AdminNode:
     """The parts of a node that admin handlers use: attributes as in ``Services``."""
 
@@ -337,7 +330,7 @@ class AdminNode:
         self.raft.listeners += [self.metadata, self.controller]
         self.topic_responses = TopicResponses(self.metadata, frozenset)
         self.lifecycle = self.new_lifecycle()
-        self.groups = NoGroups()
+        self.assignor_error = lambda group_id: None
         self.topics_in_creation: set[str] = set()
         self.lost_data = LostDataList()
         self.apis = broker_catalog()

@@ -11,14 +11,14 @@ import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ruslo.broker.partitions.leader_hints import leader_hint
+from ruslo.broker.partitions.leader_hints import broker_endpoints, leader_hint
 from ruslo.broker.partitions.preferred_read_replica import NO_PREFERRED_REPLICA
 from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedFetches
 from ruslo.machines.fetch_session import CachedPartition, FetchContext
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.fetch_codec import FetchBody, FetchedPartition, FetchHints, encode_fetch_response
 from ruslo.storage.disk import FileSlice
-from ruslo.storage.log_reader import LogRead
+from ruslo.storage.log_reader import EMPTY_READ, LogRead
 
 if TYPE_CHECKING:
     from ruslo.broker.counters.traffic import TopicTraffic
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ruslo.broker.partitions.partition import Partition
     from ruslo.net.pending_response import PendingResponse
     from ruslo.net.send_queue import Chunk
+    from ruslo.protocol.leader_hints import NodeEndpoint
 
 FLEXIBLE_FROM = 12
 TOPIC_IDS_FROM = 13
@@ -43,7 +44,7 @@ class ConsumerFetch:
         "_body",
         "_context",
         "_correlation_id",
-        "_endpoints",
+        "_handler",
         "_leaders",
         "_listener_name",
         "_manager",
@@ -53,7 +54,6 @@ class ConsumerFetch:
         "_reply",
         "_responds_at_once",
         "_results",
-        "_selector",
         "_size",
         "_stats",
         "_version",
@@ -69,11 +69,10 @@ class ConsumerFetch:
         correlation_id: int,
         begun_ns: int,
     ) -> None:
+        self._handler = handler
         self._stats = handler.stats
         self._begun_ns = begun_ns
         self._manager = handler.partitions
-        self._endpoints = handler.endpoints
-        self._selector = handler.selector
         self._listener_name = listener_name
         self._max_bytes = min(body.max_bytes, handler.max_response_bytes)
         # Waiting for more bytes than fit into the response would always time out.
@@ -136,9 +135,8 @@ class ConsumerFetch:
             if epoch < 0:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
             if epoch < fetch.last_fetched_epoch or end_offset < fetch.fetch_offset:
-                return self._offsets_only(
-                    partition, fetch.index, FetchHints(diverging_epoch=(epoch, end_offset))
-                )
+                hints = FetchHints(diverging_epoch=(epoch, end_offset))
+                return self._result(partition, fetch.index, hints=hints)
         limit = max(min(fetch.max_bytes, self._max_bytes - self._size), 0)
         return self._read_records(partition, fetch, limit)
 
@@ -146,11 +144,11 @@ class ConsumerFetch:
         self, partition: Partition, fetch: CachedPartition, limit: int
     ) -> FetchedPartition[FileSlice]:
         if self._body.rack_id:
-            preferred = self._selector.preferred_read_replica(
+            preferred = self._handler.selector.preferred_read_replica(
                 partition, fetch.fetch_offset, self._body.rack_id
             )
             if preferred != NO_PREFERRED_REPLICA:
-                return self._offsets_only(partition, fetch.index, None, preferred)
+                return self._result(partition, fetch.index, preferred_read_replica=preferred)
         committed_only = self._body.isolation_level == READ_COMMITTED
         read = partition.read(fetch.fetch_offset, limit, committed_only, self._size == 0)
         aborted = None
@@ -162,14 +160,16 @@ class ConsumerFetch:
                     (transaction.producer_id, transaction.first_offset)
                     for transaction in log.aborted_transactions(fetch.fetch_offset, log.end_of_read(read))
                 ]
-        return self._records_result(partition, fetch.index, read, aborted)
+        return self._result(partition, fetch.index, read, aborted)
 
-    def _records_result(
+    def _result(
         self,
         partition: Partition,
         index: int,
-        read: LogRead,
+        read: LogRead = EMPTY_READ,
         aborted: Sequence[tuple[int, int]] | None = None,
+        preferred_read_replica: int = NO_PREFERRED_REPLICA,
+        hints: FetchHints | None = None,
     ) -> FetchedPartition[FileSlice]:
         log = partition.log
         size = 0
@@ -186,37 +186,16 @@ class ConsumerFetch:
             log.last_stable_offset,
             log.start_offset,
             aborted,
-            NO_PREFERRED_REPLICA,
+            preferred_read_replica,
             read.slice,
             size,
-            None,
+            hints,
         )
 
     @property
     def _may_read_follower(self) -> bool:
         """Consumers that send a rack id also handle a follower that lags (KIP-392)."""
         return self._version >= RACKS_FROM
-
-    def _offsets_only(
-        self,
-        partition: Partition,
-        index: int,
-        hints: FetchHints | None,
-        preferred_read_replica: int = NO_PREFERRED_REPLICA,
-    ) -> FetchedPartition[FileSlice]:
-        log = partition.log
-        return (
-            index,
-            0,
-            log.high_watermark,
-            log.last_stable_offset,
-            log.start_offset,
-            None,
-            preferred_read_replica,
-            None,
-            0,
-            hints,
-        )
 
     def _error_result(
         self, index: int, code: int, partition: Partition | None = None
@@ -260,7 +239,9 @@ class ConsumerFetch:
             if partition is not None:
                 self._count(partition.traffic, size)
             if error:
-                self._count_failure(partition, error)
+                self._stats.failed(error)
+                if partition is not None:
+                    partition.traffic.failed_fetches += 1
             if size:
                 returned.append(fetch)
             extra = hints is not None or preferred != NO_PREFERRED_REPLICA
@@ -276,7 +257,7 @@ class ConsumerFetch:
             topics,
             error_code=context.error,
             session_id=context.session_id,
-            node_endpoints=self._endpoints.of(self._leaders, self._listener_name) if self._leaders else (),
+            node_endpoints=self._leader_endpoints() if self._leaders else (),
         )
         _FRAME_HEAD.pack_into(out, 0, size - 4, self._correlation_id)
         if context.error:
@@ -284,11 +265,9 @@ class ConsumerFetch:
         self._stats.responded(self._begun_ns)
         return chunks
 
+    def _leader_endpoints(self) -> Sequence[NodeEndpoint]:
+        return broker_endpoints(self._handler.metadata, self._leaders, self._listener_name)
+
     def _count(self, traffic: TopicTraffic, size: int) -> None:
         traffic.fetches += 1
         traffic.bytes_out += size
-
-    def _count_failure(self, partition: Partition | None, error: int) -> None:
-        self._stats.failed(error)
-        if partition is not None:
-            partition.traffic.failed_fetches += 1

@@ -53,8 +53,13 @@ async def handle(
     replicated = [each.replicated for each in deletions if each.replicated is not None]
     if replicated:
         await asyncio.wait(replicated, timeout=max(request.timeout_ms, 0) / 1000)
-    for deletion in deletions:
-        _complete(deletion)
+    for result, partition, leader_epoch, low_watermark, done in deletions:
+        if not partition.is_leader or partition.leader_epoch != leader_epoch:
+            result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        elif done is not None and not done.done():
+            result.error_code = ErrorCode.REQUEST_TIMED_OUT
+        else:
+            result.low_watermark = low_watermark
     return response
 
 
@@ -75,13 +80,3 @@ def _delete(
         start_offset = partition.log.start_offset
         deletions.append(_Deletion(result, partition, partition.leader_epoch, start_offset, replicated))
     return result
-
-
-def _complete(deletion: _Deletion) -> None:
-    result, partition = deletion.result, deletion.partition
-    if not partition.is_leader or partition.leader_epoch != deletion.leader_epoch:
-        result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    elif deletion.replicated is not None and not deletion.replicated.done():
-        result.error_code = ErrorCode.REQUEST_TIMED_OUT
-    else:
-        result.low_watermark = deletion.low_watermark

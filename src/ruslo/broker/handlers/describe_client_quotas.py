@@ -35,8 +35,10 @@ def handle(
     entries: dict[QuotaEntity, EntryData] = {}
     for (entity, key), record in services.metadata.image.security.quotas.items():
         if _matches(entity, request):
-            entry = entries.setdefault(entity, _entry(entity))
-            entry.values.append(ValueData(key=key, value=record.value))
+            if entity not in entries:
+                named = [EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
+                entries[entity] = EntryData(entity=named)
+            entries[entity].values.append(ValueData(key=key, value=record.value))
     return DescribeClientQuotasResponse(error_message=None, entries=list(entries.values()))
 
 
@@ -82,7 +84,3 @@ def _matches(entity: QuotaEntity, request: DescribeClientQuotasRequest) -> bool:
         and (component.match_type == _SPECIFIED or names[component.entity_type] == component.match)
         for component in request.components
     )
-
-
-def _entry(entity: QuotaEntity) -> EntryData:
-    return EntryData(entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity])

@@ -97,7 +97,7 @@ def _entries(
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "The group name is empty")
         entries = describe_group(config, image.configs.of(GROUP, name), names)
-        failure = services.groups.assignor_error(name)
+        failure = services.assignor_error(name)
         if failure is not None and (not names or ASSIGNOR_ERROR in names):
             entries.append(
                 _extra_entry(ASSIGNOR_ERROR, failure, ConfigSource.DYNAMIC_GROUP_CONFIG, _ASSIGNOR_ERROR_DOC)

@@ -41,7 +41,9 @@ def handle(
     for name in sorted(each for each in wanted if each >= first_name):
         topic = image.topics.by_name.get(name)
         if topic is None:
-            response.topics.append(_unknown(name))
+            is_valid = topic_name_problem(name) is None
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid else ErrorCode.INVALID_TOPIC_EXCEPTION
+            response.topics.append(_failed(name, error))
             continue
         index = first_index if name == first_name else 0
         if remaining == 0:
@@ -83,13 +85,6 @@ def _described(
                 description.partitions[start:end], topic.partitions[start:end], strict=True
             )
         ],
-    )
-
-
-def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
-    invalid = topic_name_problem(name) is not None
-    return _failed(
-        name, ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     )
 
 

@@ -10,7 +10,7 @@ follower.
 
 from __future__ import annotations
 
-from random import Random
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ruslo.broker.counters.api_stats import ApiStats
@@ -26,32 +26,22 @@ from ruslo.machines.fetch_session import (
 from ruslo.protocol.fetch_codec import FetchBody, decode_fetch_request
 
 if TYPE_CHECKING:
-    from ruslo.broker.partitions.leader_hints import BrokerEndpoints
+    from ruslo.broker.metadata.loader import MetadataLoader
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.preferred_read_replica import ReplicaSelector
     from ruslo.model.clock import Clock
     from ruslo.net.connection import Connection
 
 
+@dataclass(slots=True, eq=False)
 class FetchHandler:
-    def __init__(
-        self,
-        partitions: PartitionManager,
-        endpoints: BrokerEndpoints,
-        selector: ReplicaSelector,
-        clock: Clock,
-        stats: ApiStats,
-        max_response_bytes: int,
-        max_sessions: int,
-        random: Random,
-    ) -> None:
-        self.partitions = partitions
-        self.endpoints = endpoints
-        self.selector = selector
-        self.clock = clock
-        self.stats = stats
-        self.max_response_bytes = max_response_bytes
-        self._sessions = FetchSessionCache(max_sessions, random)
+    partitions: PartitionManager
+    metadata: MetadataLoader
+    selector: ReplicaSelector
+    clock: Clock
+    stats: ApiStats
+    max_response_bytes: int
+    sessions: FetchSessionCache
 
     def handle(
         self, connection: Connection, buf: bytearray, pos: int, end: int, version: int, correlation_id: int
@@ -75,7 +65,7 @@ class FetchHandler:
         if body.session_epoch == FINAL_EPOCH and body.session_id == NO_SESSION:
             return FetchContext(listed)
         forgotten = [(topic, index) for topic, indexes in body.forgotten_topics for index in indexes]
-        return self._sessions.open(
+        return self.sessions.open(
             body.session_id,
             body.session_epoch,
             listed,

@@ -132,7 +132,8 @@ class FollowerFetch(ConsumerFetch):
         follower = leader.follower(body.replica_id, body.replica_epoch)
         read = EMPTY_READ
         if self._with_records < MAX_PARTITIONS_WITH_RECORDS:
-            read = partition.read_for_follower(fetch.fetch_offset, limit, self._size == 0)
+            log = partition.log
+            read = log.read(fetch.fetch_offset, limit, log.end_offset, self._size == 0)
         else:
             self._responds_at_once = True
         if not self._is_recorded:
@@ -145,7 +146,7 @@ class FollowerFetch(ConsumerFetch):
         elif read.slice is not None:
             self._with_records += 1
             leader.on_sent(follower, read.slice.size)
-        return self._records_result(partition, fetch.index, read)
+        return self._result(partition, fetch.index, read)
 
     @property
     def _may_read_follower(self) -> bool:
@@ -168,7 +169,7 @@ class FollowerFetch(ConsumerFetch):
                 or fetch.last_reported_high_watermark != log.high_watermark
                 or fetch.last_reported_log_start != log.start_offset
             ):
-                result = self._offsets_only(partition, fetch.index, None)
+                result = self._result(partition, fetch.index)
                 self._results.append((fetch, result, partition))
             else:
                 partition.traffic.fetches += 1

@@ -21,8 +21,6 @@ client has to retry (KIP-207).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from typing import TypeAlias
 
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.partitions.partition import Partition
@@ -34,10 +32,6 @@ from ruslo.protocol.messages.list_offsets_response import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from ruslo.storage.log import Log
-
-BoundOf: TypeAlias = Callable[[Log], int]
-"""The offset up to which the client may read."""
 
 LATEST = -1
 EARLIEST = -2
@@ -53,12 +47,6 @@ OFFSET_NOT_AVAILABLE_FROM = 5
 
 
 def handle(services: Services, request: ListOffsetsRequest, context: RequestContext) -> ListOffsetsResponse:
-    if request.replica_id >= 0:
-        bound = _end_of_log
-    elif request.isolation_level == READ_COMMITTED:
-        bound = _last_stable_offset
-    else:
-        bound = _high_watermark
     counts = Counter(
         (topic.name, listed.partition_index) for topic in request.topics for listed in topic.partitions
     )
@@ -69,7 +57,7 @@ def handle(services: Services, request: ListOffsetsRequest, context: RequestCont
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
-                    _list_offset(services, topic.name, listed, bound, duplicates, context)
+                    _list_offset(services, request, topic.name, listed, duplicates, context)
                     for listed in topic.partitions
                 ],
             )
@@ -80,9 +68,9 @@ def handle(services: Services, request: ListOffsetsRequest, context: RequestCont
 
 def _list_offset(
     services: Services,
+    request: ListOffsetsRequest,
     topic: str,
     listed: ListOffsetsPartition,
-    bound_of: BoundOf,
     duplicates: set[tuple[str, int]],
     context: RequestContext,
 ) -> ListOffsetsPartitionResponse:
@@ -96,7 +84,7 @@ def _list_offset(
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         partition = services.partitions.get(topic, listed.partition_index)
         partition.require_leader(listed.current_leader_epoch)
-        _look_up(partition, listed.timestamp, bound_of, result)
+        _look_up(partition, listed.timestamp, request, result)
     except KafkaError as error:
         result.error_code = error.code
         if error.code is ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < OFFSET_NOT_AVAILABLE_FROM:
@@ -109,26 +97,16 @@ def _list_offset(
     return result
 
 
-def _end_of_log(log: Log) -> int:
-    """Followers read up to the log end."""
-    return log.end_offset
-
-
-def _high_watermark(log: Log) -> int:
-    return log.high_watermark
-
-
-def _last_stable_offset(log: Log) -> int:
-    return log.last_stable_offset
-
-
 def _look_up(
-    partition: Partition, timestamp: int, bound_of: BoundOf, result: ListOffsetsPartitionResponse
+    partition: Partition, timestamp: int, request: ListOffsetsRequest, result: ListOffsetsPartitionResponse
 ) -> None:
     log = partition.log
-    bound = bound_of(log)
+    bound = log.last_stable_offset if request.isolation_level == READ_COMMITTED else log.high_watermark
+    if request.replica_id >= 0:
+        # Followers read up to the log end.
+        bound = log.end_offset
     if timestamp == LATEST:
-        if bound_of is not _end_of_log:
+        if request.replica_id < 0:
             partition.require_end_offset()
         result.offset = bound
         result.leader_epoch = partition.leader_epoch

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ruslo.broker.counters.api_stats import ApiStats
@@ -49,7 +50,7 @@ from ruslo.broker.handlers.record_decoding import (
 )
 from ruslo.broker.handlers.transactional_produce import TransactionalProduce
 from ruslo.broker.partitions.ack_wait import AckResult, AckWait
-from ruslo.broker.partitions.leader_hints import leader_hint
+from ruslo.broker.partitions.leader_hints import broker_endpoints, leader_hint
 from ruslo.broker.partitions.partition import UndecodedRecords
 from ruslo.broker.scheduling.worker_thread import WorkerThread
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
@@ -57,7 +58,7 @@ from ruslo.protocol.produce_codec import PartitionResult, TopicRecords, decode_p
 from ruslo.records.validation import BatchRefused
 
 if TYPE_CHECKING:
-    from ruslo.broker.partitions.leader_hints import BrokerEndpoints
+    from ruslo.broker.metadata.loader import MetadataLoader
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.partitions.partition import Partition
     from ruslo.broker.partitions.transactional_appends import TransactionalAppends
@@ -67,27 +68,20 @@ if TYPE_CHECKING:
     from ruslo.protocol.leader_hints import NodeEndpoint
 
 
+@dataclass(slots=True, eq=False)
 class ProduceHandler:
-    def __init__(
-        self,
-        partitions: PartitionManager,
-        appends: TransactionalAppends,
-        endpoints: BrokerEndpoints,
-        clock: Clock,
-        stats: ApiStats,
-    ) -> None:
-        self.partitions = partitions
-        self._endpoints = endpoints
-        self.appends = appends
-        self._clock = clock
-        self._stats = stats
-        self._thread = WorkerThread("records")
-        self._tasks: set[asyncio.Task[None]] = set()
+    partitions: PartitionManager
+    appends: TransactionalAppends
+    metadata: MetadataLoader
+    clock: Clock
+    stats: ApiStats
+    _thread: WorkerThread = field(default_factory=lambda: WorkerThread("records"))
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def handle(
         self, connection: Connection, buf: bytearray, pos: int, end: int, version: int, correlation_id: int
     ) -> None:
-        begun_ns = self._stats.now_ns()
+        begun_ns = self.stats.now_ns()
         transactional_id, acks, timeout_ms, topics = decode_produce_request(buf, pos, end, version)
         results: Results = []
         unacked: list[Unacked] = []
@@ -97,7 +91,7 @@ class ProduceHandler:
             self._handle_transactional(transactional, connection, topics, memoryview(buf))
             return
         by_topic = self.partitions.by_id if version >= TOPIC_IDS_FROM else self.partitions.by_name
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         view = memoryview(buf)
         undecoded: list[UndecodedBatch] = []
         failed = False
@@ -152,7 +146,7 @@ class ProduceHandler:
         topics: Sequence[TopicRecords],
         view: memoryview,
     ) -> None:
-        by_topic, now_ms = request.by_topic, self._clock.now_ms()
+        by_topic, now_ms = request.by_topic, self.clock.now_ms()
         undecoded = undecoded_batches(by_topic, topics, view, now_ms)
         if not undecoded or (is_small(undecoded) and are_uncompressed(undecoded)):
             request.handle(topics, view, now_ms)
@@ -169,7 +163,7 @@ class ProduceHandler:
             undecoded,
             connection,
             now_ms,
-            lambda validated: request.handle(shifted, copied, self._clock.now_ms(), validated),
+            lambda validated: request.handle(shifted, copied, self.clock.now_ms(), validated),
         )
 
     def error_result(
@@ -187,7 +181,7 @@ class ProduceHandler:
         connection, results, unacked, acks, _, version, correlation_id, begun_ns = request
         if failed:
             by_topic = self.partitions.by_id if version >= TOPIC_IDS_FROM else self.partitions.by_name
-            count_failures(self._stats, by_topic, results)
+            count_failures(self.stats, by_topic, results)
         if acks == 0:
             if failed:
                 connection.close()
@@ -203,7 +197,7 @@ class ProduceHandler:
                 reply.send((response,))
             else:
                 connection.send(response)
-        self._stats.responded(begun_ns)
+        self.stats.responded(begun_ns)
 
     def _respond_when_acked(self, request: ProduceRequest, reply: PendingResponse) -> None:
         _, results, unacked, acks, timeout_ms, version, correlation_id, begun_ns = request
@@ -215,9 +209,9 @@ class ProduceHandler:
                     partition_results = results[topic_at][1]
                     index = partition_results[at][0]
                     partition_results[at] = self.error_result(index, error, append.partition)
-                    self._stats.failed(error.code)
+                    self.stats.failed(error.code)
                     append.partition.traffic.failed_produces += 1
-            self._stats.responded(begun_ns)
+            self.stats.responded(begun_ns)
             reply.send((encode(results, version, correlation_id, self._leader_endpoints(request)),))
 
         AckWait([append for _, _, append in unacked], timeout_ms, complete, acks == ALL)
@@ -226,7 +220,7 @@ class ProduceHandler:
         """The endpoints of the leaders that the results name (KIP-951)."""
         connection, results, *_ = request
         leaders = {result[7][0] for _, listed in results for result in listed if result[7] is not None}
-        return self._endpoints.of(leaders, connection.listener_name) if leaders else ()
+        return broker_endpoints(self.metadata, leaders, connection.listener_name) if leaders else ()
 
     # -- batches whose records have to be decoded ------------------------------------------------------------
 
@@ -254,7 +248,7 @@ class ProduceHandler:
         failed: bool,
     ) -> None:
         _, results, unacked, acks, *_ = request
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         for each in undecoded:
             partition, (topic_at, at) = each.partition, each.position
             partition_results = results[topic_at][1]

@@ -59,17 +59,6 @@ class ControllerPort(Protocol):
     ) -> asyncio.Future[Message]: ...
 
 
-class AssignorReport(Protocol):
-    def assignor_error(self, group_id: str) -> str | None: ...
-
-
-class NoGroups:
-    """The groups of a node without the broker role: none."""
-
-    def assignor_error(self, group_id: str) -> str | None:
-        return None
-
-
 @dataclass(slots=True)
 class NodeServices:
     """What every role has."""
@@ -84,7 +73,8 @@ class NodeServices:
     controller: ControllerPort
     raft: RaftDriver
     dynamic_config: DynamicConfig
-    groups: AssignorReport
+    assignor_error: Callable[[str], str | None]
+    """Why the last assignment of a group failed; None if it succeeded or the group is unknown here."""
     lost_data: LostDataList
     apis: ApiCatalog
 

@@ -47,7 +47,6 @@ from ruslo.broker.partitions.fetcher import FetcherSettings
 from ruslo.broker.partitions.fetchers import ReplicaFetchers
 from ruslo.broker.partitions.isr_expansion import IsrExpansion
 from ruslo.broker.partitions.leader import IsrChanges, ReplicationSettings
-from ruslo.broker.partitions.leader_hints import BrokerEndpoints
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.periodic_tasks import PeriodicTasks
 from ruslo.broker.partitions.preferred_read_replica import RACK_AWARE_SELECTOR, ReplicaSelector
@@ -59,6 +58,7 @@ from ruslo.broker.partitions.txn_verification import TransactionVerifier
 from ruslo.broker.quorum.metadata_evidence import MetadataEvidence
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.controller.broker_image import Endpoint as RegisteredEndpoint
+from ruslo.machines.fetch_session import FetchSessionCache
 from ruslo.net.channel import ChannelSettings
 from ruslo.net.server import Server
 
@@ -296,6 +296,7 @@ class BrokerRole:
             logs=base.logs,
             dynamic_config=base.dynamic_config,
             producer_ids=self._producer_ids,
+            assignor_error=self.groups.assignor_error,
             groups=self.groups,
             lost_data=base.logs.lost_data,
             apis=broker_catalog(),
@@ -308,7 +309,6 @@ class BrokerRole:
             markers=self._markers,
         )
         transactional = TransactionalAppends(verifier, lambda: base.dynamic_config.current, base.clock)
-        endpoints = BrokerEndpoints(base.metadata)
         selector = ReplicaSelector(
             base.metadata,
             node_id=config.node_id,
@@ -316,17 +316,16 @@ class BrokerRole:
         )
         requests = base.metrics.requests
         produce = ProduceHandler(
-            self.partitions, transactional, endpoints, base.clock, requests.of("Produce")
+            self.partitions, transactional, base.metadata, base.clock, requests.of("Produce")
         )
         fetch = FetchHandler(
             self.partitions,
-            endpoints,
+            base.metadata,
             selector,
             base.clock,
             requests.of("Fetch"),
-            max_response_bytes=config.int("fetch.max.bytes"),
-            max_sessions=config.int("max.incremental.fetch.session.cache.slots"),
-            random=base.random,
+            config.int("fetch.max.bytes"),
+            FetchSessionCache(config.int("max.incremental.fetch.session.cache.slots"), base.random),
         )
         base.dynamic_config.subscribe(lambda current: self._server.limit(server_limits(current)))
         await self.lifecycle.unfence()

@@ -12,7 +12,7 @@ from ruslo.broker.controller.liveness_probes import LivenessProbes
 from ruslo.broker.controller.registrar import ControllerRegistrar
 from ruslo.broker.dispatch.api_table import controller_apis, controller_catalog
 from ruslo.broker.dispatch.dispatcher import Dispatcher
-from ruslo.broker.handlers.services import ControllerServices, NoGroups
+from ruslo.broker.handlers.services import ControllerServices
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
 from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.broker.metrics.node_metrics import NodeMetrics
@@ -89,7 +89,7 @@ class ControllerRole:
             controller=self.driver,
             raft=raft,
             dynamic_config=dynamic_config,
-            groups=NoGroups(),
+            assignor_error=lambda group_id: None,
             lost_data=lost_data,
             apis=controller_catalog(),
             liveness_probes=liveness_probes,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ruslo.model.buffers import ReadBuffer
@@ -26,26 +27,22 @@ _TIMER_RESOLUTION_S = 0.001
 """Event loops round timers to milliseconds: a shorter one would fire again at the same time."""
 
 
+@dataclass(slots=True, eq=False)
 class FetchExchange:
     """Call ``run`` once. The exchange handles its own responses (``net.channel.ResponseHandler``)."""
 
-    def __init__(
-        self,
-        connection: Channel,
-        version: int,
-        timeout_ms: int,
-        write_request: WriteRequest,
-        on_response: OnResponse,
-    ) -> None:
-        self._connection = connection
-        self._version = version
-        self._timeout_ms = timeout_ms
-        self._write_request = write_request
-        self._on_response = on_response
-        self._loop = asyncio.get_running_loop()
-        self._ended: asyncio.Future[None] = self._loop.create_future()
-        self._sent_s = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+    _connection: Channel
+    _version: int
+    _timeout_ms: int
+    _write_request: WriteRequest
+    _on_response: OnResponse
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    _sent_s: float = 0.0
+    _timer: asyncio.TimerHandle | None = None
+    _ended: asyncio.Future[None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._ended = self._loop.create_future()
 
     async def run(self) -> None:
         """Fetch until ``on_response`` returns False; raises the error that ended the exchange."""

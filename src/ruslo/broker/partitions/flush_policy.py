@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ruslo.config.limits import LONG_MAX
@@ -20,30 +21,23 @@ if TYPE_CHECKING:
     from ruslo.broker.partitions.flusher import Flusher
 
 
+@dataclass(slots=True, eq=False)
 class FlushPolicy:
-    __slots__ = (
-        "_acks_wait",
-        "_flush_messages",
-        "_flush_ms",
-        "_flusher",
-        "_on_synced",
-        "_timer",
-        "closed",
-        "log",
-        "syncs",
-    )
+    log: Log
+    _flusher: Flusher
+    _on_synced: Callable[[], None]
+    """Called after every sync of the log."""
+    _timer: asyncio.TimerHandle | None = None
+    _acks_wait: bool = False
+    """An ack waits for a sync that has not returned yet."""
+    closed: bool = False
+    """The files of the log may be gone: they must not be synced."""
+    syncs: bool = field(init=False)
+    _flush_messages: int = field(init=False)
+    _flush_ms: int = field(init=False)
 
-    def __init__(self, log: Log, flusher: Flusher, on_synced: Callable[[], None]) -> None:
-        """``on_synced``: called after every sync of the log."""
-        self.log = log
-        self._flusher = flusher
-        self._on_synced = on_synced
-        self._timer: asyncio.TimerHandle | None = None
-        self._acks_wait = False
-        """An ack waits for a sync that has not returned yet."""
-        self.closed = False
-        """The files of the log may be gone: they must not be synced."""
-        self.configure(log.config)
+    def __post_init__(self) -> None:
+        self.configure(self.log.config)
 
     def configure(self, config: LogConfig) -> None:
         self._flush_messages = config.flush_messages

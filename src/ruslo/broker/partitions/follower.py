@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ruslo.broker.counters.traffic import TopicTraffic
 from ruslo.broker.partitions.flush_policy import FlushPolicy
@@ -10,26 +11,15 @@ from ruslo.broker.partitions.high_watermark import HighWatermark
 from ruslo.storage.log import Log
 
 
+@dataclass(slots=True, eq=False)
 class PartitionFollower:
-    __slots__ = (
-        "_after_sync",
-        "_flush",
-        "_high_watermark",
-        "_log",
-        "_traffic",
-        "last_reported_high_watermark",
-    )
-
-    def __init__(
-        self, log: Log, flush: FlushPolicy, high_watermark: HighWatermark, traffic: TopicTraffic
-    ) -> None:
-        self._log = log
-        self._flush = flush
-        self._high_watermark = high_watermark
-        self._traffic = traffic
-        self.last_reported_high_watermark = 0
-        """The high watermark in the leader's last response."""
-        self._after_sync: Callable[[], None] | None = None
+    _log: Log
+    _flush: FlushPolicy
+    _high_watermark: HighWatermark
+    _traffic: TopicTraffic
+    last_reported_high_watermark: int = 0
+    """The high watermark in the leader's last response."""
+    _after_sync: Callable[[], None] | None = None
 
     def append(self, records: memoryview, leader_epoch: int, now_ms: int) -> None:
         """Append the leader's batches unchanged. Raises CorruptLogError or DiskError."""

@@ -5,6 +5,8 @@ Both roles advance it: the leader when records are committed, a follower when th
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from ruslo.broker.partitions.purgatory import DelayedFetches
 from ruslo.storage.log import Log
 
@@ -12,12 +14,10 @@ UNKNOWN_SIZE = 1 << 62
 """Larger than any ``min_bytes``."""
 
 
+@dataclass(slots=True, eq=False)
 class HighWatermark:
-    __slots__ = ("_log", "delayed_fetches")
-
-    def __init__(self, log: Log) -> None:
-        self._log = log
-        self.delayed_fetches: DelayedFetches = {}
+    _log: Log
+    delayed_fetches: DelayedFetches = field(default_factory=dict)
 
     def advance(self, offset: int, size: int) -> None:
         """Advance to ``offset`` and count ``size`` more readable bytes for the waiting fetches."""

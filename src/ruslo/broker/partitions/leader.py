@@ -66,55 +66,35 @@ class ReplicationSettings:
     isr_changes: IsrChanges = field(default_factory=IsrChanges)
 
 
+@dataclass(slots=True, eq=False)
 class PartitionLeader:
     """One uninterrupted leadership, possibly over several leader epochs: the log is not truncated during
     it.
     """
 
-    __slots__ = (
-        "_deletions",
-        "_flush",
-        "_high_watermark",
-        "_node_id",
-        "_settings",
-        "_uncommitted",
-        "_undurable_bytes",
-        "commit_queue",
-        "durable_offset",
-        "durable_queue",
-        "epoch_start_offset",
-        "first_epoch",
-        "follower_fetches",
-        "log",
-        "replication",
-    )
+    _node_id: int
+    log: Log
+    _flush: FlushPolicy
+    _high_watermark: HighWatermark
+    first_epoch: int
+    epoch_start_offset: int = 0
+    """The log end offset when the present leader epoch began."""
+    replication: LeaderReplica | None = None
+    """The followers and the ISR; None while this broker has the only replica."""
+    durable_offset: int = 0
+    """Maintained while there are followers: the durable end of this broker's own copy."""
+    commit_queue: AckQueue = field(default_factory=AckQueue)
+    durable_queue: AckQueue = field(default_factory=AckQueue)
+    follower_fetches: DelayedFetches = field(default_factory=dict)
+    """Fetches of followers that wait for the next append."""
+    _undurable_bytes: int = 0
+    """Bytes that were appended since the durable offset last moved."""
+    _deletions: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
+    """DeleteRecords requests that wait until the low watermark reaches an offset."""
     # Set with the first followers: most partitions of a single broker never have any.
-    _settings: ReplicationSettings
-    _uncommitted: deque[tuple[int, int]]
+    _settings: ReplicationSettings = field(init=False)
+    _uncommitted: deque[tuple[int, int]] = field(init=False)
     """End offset and size of each append above the high watermark."""
-
-    def __init__(
-        self, node_id: int, log: Log, flush: FlushPolicy, high_watermark: HighWatermark, first_epoch: int
-    ) -> None:
-        self._node_id = node_id
-        self.log = log
-        self._flush = flush
-        self._high_watermark = high_watermark
-        self.first_epoch = first_epoch
-        self.epoch_start_offset = 0
-        """The log end offset when the present leader epoch began."""
-        self.replication: LeaderReplica | None = None
-        """The followers and the ISR; None while this broker has the only replica."""
-        self.durable_offset = 0
-        """Maintained while there are followers: the durable end of this broker's own copy."""
-        self.commit_queue = AckQueue()
-        self.durable_queue = AckQueue()
-        self.follower_fetches: DelayedFetches = {}
-        """Fetches of followers that wait for the next append."""
-        self._undurable_bytes = 0
-        """Bytes that were appended since the durable offset last moved."""
-        self._deletions: list[tuple[int, asyncio.Future[None]]] = []
-        """DeleteRecords requests that wait until the low watermark reaches an offset."""
 
     # -- metadata --------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ruslo.model.clock import Clock
@@ -31,22 +32,16 @@ class Address(NamedTuple):
     port: int
 
 
+@dataclass(slots=True, eq=False)
 class LeaderConnection:
-    def __init__(
-        self,
-        leader_id: int,
-        address: Callable[[int], Address | None],
-        settings: ChannelSettings,
-        clock: Clock,
-    ) -> None:
-        self._leader_id = leader_id
-        self._address = address
-        self._settings = settings
-        self._clock = clock
-        self._connection: Channel | None = None
-        self._lost_since_ms: int | None = None
-        """When the leader's process closed the connection, or its host first refused one; None once the
-        leader was reached again."""
+    _leader_id: int
+    _address: Callable[[int], Address | None]
+    _settings: ChannelSettings
+    _clock: Clock
+    _connection: Channel | None = None
+    _lost_since_ms: int | None = None
+    """When the leader's process closed the connection, or its host first refused one; None once the leader
+    was reached again."""
 
     @property
     def is_open(self) -> bool:

@@ -24,16 +24,14 @@ def leader_hint(partition: Partition | None, error: int) -> LeaderAndEpoch | Non
     return partition.leader_id, partition.leader_epoch
 
 
-class BrokerEndpoints:
-    def __init__(self, metadata: MetadataLoader) -> None:
-        self._metadata = metadata
-
-    def of(self, broker_ids: Iterable[int], listener_name: str) -> list[NodeEndpoint]:
-        """The endpoints of the brokers that have the listener of the client's connection."""
-        found: list[NodeEndpoint] = []
-        for broker_id in broker_ids:
-            broker = self._metadata.image.cluster.brokers.get(broker_id)
-            endpoint = None if broker is None else broker.endpoint(listener_name)
-            if broker is not None and endpoint is not None:
-                found.append((broker_id, endpoint.host, endpoint.port, broker.rack))
-        return found
+def broker_endpoints(
+    metadata: MetadataLoader, broker_ids: Iterable[int], listener_name: str
+) -> list[NodeEndpoint]:
+    """The endpoints of the brokers that have the listener of the client's connection."""
+    brokers = metadata.image.cluster.brokers
+    return [
+        (broker_id, endpoint.host, endpoint.port, broker.rack)
+        for broker_id in broker_ids
+        if (broker := brokers.get(broker_id)) is not None
+        and (endpoint := broker.endpoint(listener_name)) is not None
+    ]

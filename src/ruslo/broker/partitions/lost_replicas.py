@@ -15,6 +15,7 @@ The metadata keeps LOST, so this also holds after a restart.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ruslo.machines.controller.topic_image import NO_LEADER, RECOVERING, PartitionImage, TopicImage
@@ -36,13 +37,13 @@ class DirectoryAssignments(Protocol):
     def on_directory_failure(self, directory_id: Uuid) -> None: ...
 
 
+@dataclass(slots=True, eq=False)
 class LostReplicas:
-    def __init__(self, node_id: int, logs: LogManager, assignments: DirectoryAssignments) -> None:
-        self._node_id = node_id
-        self._logs = logs
-        self._assignments = assignments
-        self._losses: dict[tuple[Uuid, int], LostData] = {}
-        """The replicas that must not be opened, by topic id and partition."""
+    _node_id: int
+    _logs: LogManager
+    _assignments: DirectoryAssignments
+    _losses: dict[tuple[Uuid, int], LostData] = field(default_factory=dict)
+    """The replicas that must not be opened, by topic id and partition."""
 
     def __contains__(self, replica: tuple[Uuid, int]) -> bool:
         return replica in self._losses
@@ -126,9 +127,8 @@ class LostReplicas:
         )
 
     def _whole(self, partition: TopicPartition, detail: str, end_offset: int | None) -> LostData:
-        if end_offset is None:
-            return LostData(partition, LossKind.REPLICA, detail)
-        return LostData(partition, LossKind.REPLICA, detail, 0, end_offset)
+        offsets = () if end_offset is None else (0, end_offset)
+        return LostData(partition, LossKind.REPLICA, detail, *offsets)
 
     def _may_open(self, image: PartitionImage, loss: LostData) -> bool:
         me = self._node_id

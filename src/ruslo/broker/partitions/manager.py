@@ -363,7 +363,7 @@ class PartitionManager:
         """Propose to remove replicas that have fallen behind from their ISRs."""
         await self._for_each_partition(Partition.shrink_isr)
 
-    def sync_due_logs(self) -> None:
+    async def sync_due_logs(self) -> None:
         """Sync logs in the background after rolls and creations."""
         for log in self._logs.due_flushes():
             partition = self.by_name.get(log.partition.topic, {}).get(log.partition.partition)

@@ -14,6 +14,7 @@ per batch, and neither looks inside a batch unless the topic requires it.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import InitVar, dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from ruslo.broker.partitions.flush_policy import FlushPolicy
 from ruslo.broker.partitions.follower import PartitionFollower
 from ruslo.broker.partitions.high_watermark import HighWatermark
 from ruslo.broker.partitions.leader import PartitionLeader, Replicas, ReplicationSettings
+from ruslo.broker.partitions.purgatory import DelayedFetches
 from ruslo.config.log_config import LogConfig
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
@@ -66,57 +68,38 @@ class UndecodedRecords(Exception):
         self.rules = rules
 
 
+@dataclass(slots=True, eq=False)
 class Partition:
-    __slots__ = (
-        "_flush",
-        "_high_watermark",
-        "_is_internal",
-        "_rules",
-        "delayed_fetches",
-        "follower",
-        "gone",
-        "index",
-        "leader",
-        "leader_epoch",
-        "leader_id",
-        "log",
-        "node_id",
-        "topic",
-        "topic_id",
-        "traffic",
-    )
+    node_id: int
+    topic: str
+    topic_id: Uuid
+    index: int
+    log: Log
+    flusher: InitVar[Flusher]
+    traffic: TopicTraffic
+    """The counters of the topic on this broker."""
+    leader_id: int = NO_LEADER
+    leader_epoch: int = -1
+    leader: PartitionLeader | None = None
+    """Set while this broker leads."""
+    follower: PartitionFollower = field(init=False)
+    """In use while another broker leads."""
+    gone: bool = False
+    """The partition was deleted or its log directory failed: its files must not be touched."""
+    delayed_fetches: DelayedFetches = field(init=False)
+    """Consumer fetches that wait for more records."""
+    _high_watermark: HighWatermark = field(init=False)
+    _flush: FlushPolicy = field(init=False)
+    _rules: BatchRules = field(init=False)
+    _is_internal: bool = field(init=False)
 
-    def __init__(
-        self,
-        node_id: int,
-        topic: str,
-        topic_id: Uuid,
-        index: int,
-        log: Log,
-        flusher: Flusher,
-        traffic: TopicTraffic,
-    ) -> None:
-        self.node_id = node_id
-        self.topic = topic
-        self.topic_id = topic_id
-        self.index = index
-        self.log = log
-        self.traffic = traffic
-        """The counters of the topic on this broker."""
-        self.leader_id = NO_LEADER
-        self.leader_epoch = -1
-        self._is_internal = topic in INTERNAL_TOPICS
-        self._flush = FlushPolicy(log, flusher, self._on_synced)
-        self._high_watermark = HighWatermark(log)
+    def __post_init__(self, flusher: Flusher) -> None:
+        self._high_watermark = HighWatermark(self.log)
         self.delayed_fetches = self._high_watermark.delayed_fetches
-        """Consumer fetches that wait for more records."""
-        self.leader: PartitionLeader | None = None
-        """Set while this broker leads."""
-        self.follower = PartitionFollower(log, self._flush, self._high_watermark, traffic)
-        """In use while another broker leads."""
-        self.gone = False
-        """The partition was deleted or its log directory failed: its files must not be touched."""
-        self._rules = _rules_of(log.config)
+        self._flush = FlushPolicy(self.log, flusher, self._on_synced)
+        self.follower = PartitionFollower(self.log, self._flush, self._high_watermark, self.traffic)
+        self._rules = _rules_of(self.log.config)
+        self._is_internal = self.topic in INTERNAL_TOPICS
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -421,10 +404,6 @@ class Partition:
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
         bound = log.last_stable_offset if committed_only else log.high_watermark
         return log.read(offset, max_bytes, bound, at_least_one)
-
-    def read_for_follower(self, offset: int, max_bytes: int, at_least_one: bool) -> LogRead:
-        """As ``read``, up to the log end."""
-        return self.log.read(offset, max_bytes, self.log.end_offset, at_least_one)
 
     # -- deleting --------------------------------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ class PeriodicTasks:
                 config.int("replica.lag.time.max.ms") // 2,
                 partitions.shrink_isrs,
             ),
-            PeriodicTask("background sync", BACKGROUND_SYNC_INTERVAL_MS, _on_loop(partitions.sync_due_logs)),
+            PeriodicTask("background sync", BACKGROUND_SYNC_INTERVAL_MS, partitions.sync_due_logs),
             PeriodicTask(
                 "producer expiry",
                 config.int("producer.id.expiration.check.interval.ms"),
@@ -115,10 +115,3 @@ class PeriodicTasks:
                 # The task runs again at its interval: one damaged log must not stop it for all others.
                 logger.exception("%s failed", task.name)
             delay_ms = task.interval_ms
-
-
-def _on_loop(action: Callable[[], object]) -> Callable[[], Awaitable[None]]:
-    async def run() -> None:
-        action()
-
-    return run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,20 +13,20 @@ RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 NO_PREFERRED_REPLICA = -1
 
 
+@dataclass(frozen=True, slots=True)
 class ReplicaSelector:
-    def __init__(self, metadata: MetadataLoader, *, node_id: int, rack_aware: bool) -> None:
-        """Without ``rack_aware`` every consumer reads from the leader."""
-        self._metadata = metadata
-        self._node_id = node_id
-        self._rack_aware = rack_aware
+    metadata: MetadataLoader
+    node_id: int
+    rack_aware: bool
+    """False: every consumer reads from the leader."""
 
     def preferred_read_replica(self, partition: Partition, offset: int, rack: str) -> int:
         """The most advanced in-sync follower in the consumer's rack that has the offset; -1: the leader."""
         leader = partition.leader
-        if not self._rack_aware or not rack or leader is None or leader.replication is None:
+        if not self.rack_aware or not rack or leader is None or leader.replication is None:
             return NO_PREFERRED_REPLICA
-        brokers = self._metadata.image.cluster.brokers
-        own = brokers.get(self._node_id)
+        brokers = self.metadata.image.cluster.brokers
+        own = brokers.get(self.node_id)
         if own is not None and own.rack == rack:
             return NO_PREFERRED_REPLICA
         candidates = [

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ruslo.broker.metadata.broker_links import BrokerLinks
 from ruslo.broker.partitions.compaction import Compaction
@@ -37,20 +38,13 @@ FETCH_BYTES = 1 << 20
 FETCH_MAX_WAIT_MS = 500
 
 
+@dataclass(frozen=True, slots=True)
 class ReplicaRepair:
-    def __init__(
-        self,
-        node_id: int,
-        image: Callable[[], MetadataImage],
-        partitions: PartitionManager,
-        compaction: Compaction,
-        links: BrokerLinks,
-    ) -> None:
-        self._node_id = node_id
-        self._image = image
-        self._partitions = partitions
-        self._compaction = compaction
-        self._links = links
+    node_id: int
+    image: Callable[[], MetadataImage]
+    partitions: PartitionManager
+    compaction: Compaction
+    links: BrokerLinks
 
     async def repair(self, scrub: SegmentScrub) -> bool:
         """Replace the damaged ranges that a scrub of a segment found; returns whether that succeeded."""
@@ -58,7 +52,7 @@ class ReplicaRepair:
         partition = self._partition_of(log)
         if partition is None or max(each.end_offset for each in scrub.damage) > log.high_watermark:
             return False
-        if not self._compaction.reserve(log):
+        if not self.compaction.reserve(log):
             return False
         ids = log_ids(partition=log.partition)
         try:
@@ -79,9 +73,9 @@ class ReplicaRepair:
                     logger.info("Cannot repair the log from broker %d: %s", broker_id, error, extra=ids)
         except DiskError as error:
             error.fatal = error.fatal and not error.disk_full
-            self._partitions.storage_failed(error)
+            self.partitions.storage_failed(error)
         finally:
-            self._compaction.release(log)
+            self.compaction.release(log)
         return False
 
     def has_source(self, log: Log) -> bool:
@@ -90,13 +84,13 @@ class ReplicaRepair:
         return partition is not None and bool(self._other_replicas(partition))
 
     def _partition_of(self, log: Log) -> Partition | None:
-        return self._partitions.by_name.get(log.partition.topic, {}).get(log.partition.partition)
+        return self.partitions.by_name.get(log.partition.topic, {}).get(log.partition.partition)
 
     def _other_replicas(self, partition: Partition) -> list[int]:
-        topic = self._image().topics.by_id.get(partition.topic_id)
+        topic = self.image().topics.by_id.get(partition.topic_id)
         if topic is None or partition.index >= len(topic.partitions):
             return []
-        return [each for each in topic.partitions[partition.index].isr if each != self._node_id]
+        return [each for each in topic.partitions[partition.index].isr if each != self.node_id]
 
     async def _repair_from(self, broker_id: int, partition: Partition, scrub: SegmentScrub) -> bool:
         log = scrub.log
@@ -129,7 +123,7 @@ class ReplicaRepair:
         await asyncio.to_thread(swap.retire_old_segments)
         if log.failure is None:
             swap.finish()
-        self._compaction.on_repaired(log)
+        self.compaction.on_repaired(log)
         return True
 
     async def _fetch(
@@ -173,7 +167,7 @@ class ReplicaRepair:
                 )
             ],
         )
-        response = await self._links.request(broker_id, request, FetchResponse)
+        response = await self.links.request(broker_id, request, FetchResponse)
         assert isinstance(response, FetchResponse)
         if response.error_code:
             raise KafkaError(ErrorCode(response.error_code))

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
 from ruslo.broker.partitions.replica_repair import ReplicaRepair
@@ -36,31 +37,27 @@ REPORT_INTERVAL_MS = 5_000
 REPAIR_RETRY_INTERVAL_MS = 60_000
 
 
+@dataclass(slots=True, eq=False)
 class Scrubber:
-    def __init__(
-        self,
-        configs: DynamicConfig,
-        logs: LogManager,
-        storage_failed: Callable[[StorageError], None],
-        repair: ReplicaRepair,
-    ) -> None:
-        self._configs = configs
-        self._logs = logs
-        self._storage_failed = storage_failed
-        self._repair = repair
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="scrubber")
-        self._tasks: list[asyncio.Task[None]] = []
-        self._reported: set[TopicPartition] = set()
-        self._checking = asyncio.Lock()
-        self._tried_ms: dict[TopicPartition, int] = {}
-        """When the damaged segments of each log were last checked and, if possible, repaired."""
-        self.rounds = 0
-        """Complete scrubs of all logs since the start."""
-        self.bytes_checked = 0
-        self.bytes_left = 0
-        """Approximate bytes that the present scrub has not checked yet."""
-        self.rebuilt_indexes = 0
-        self.repaired_segments = 0
+    _configs: DynamicConfig
+    _logs: LogManager
+    _storage_failed: Callable[[StorageError], None]
+    _repair: ReplicaRepair
+    rounds: int = 0
+    """Complete scrubs of all logs since the start."""
+    bytes_checked: int = 0
+    bytes_left: int = 0
+    """Approximate bytes that the present scrub has not checked yet."""
+    rebuilt_indexes: int = 0
+    repaired_segments: int = 0
+    _thread: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="scrubber")
+    )
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    _reported: set[TopicPartition] = field(default_factory=set)
+    _checking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _tried_ms: dict[TopicPartition, int] = field(default_factory=dict)
+    """When the damaged segments of each log were last checked and, if possible, repaired."""
 
     @property
     def damaged_ranges(self) -> int:

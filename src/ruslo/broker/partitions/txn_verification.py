@@ -61,21 +61,15 @@ LocalVerification: TypeAlias = Callable[[str, int, int, TopicPartition], ErrorCo
 
 
 class TransactionVerifier:
-    def __init__(self, channel: CoordinatorChannel, local: LocalVerification | None = None) -> None:
-        """``local``: asks a coordinator on the same node without a request."""
+    def __init__(
+        self, channel: CoordinatorChannel, verify_locally: LocalVerification = lambda *_: None
+    ) -> None:
         self._channel = channel
-        self._local = local
+        self.verify_locally = verify_locally
+        """The result of ``verify`` without a request; None if it needs one."""
         self._queues: dict[int, dict[str, list[Verification]]] = {}
         """The verifications of the next request by node and transactional id; a node is a key while a request
         to it is in flight."""
-
-    def verify_locally(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partition: TopicPartition
-    ) -> ErrorCode | None:
-        """The result of ``verify`` without a request; None if it needs one."""
-        if self._local is None:
-            return None
-        return self._local(transactional_id, producer_id, producer_epoch, partition)
 
     def verify(self, verification: Verification) -> None:
         node = self._channel.node_of(verification.transactional_id)

@@ -10,31 +10,23 @@ had.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 UNKNOWN_OFFSET = -1
 UNKNOWN_EPOCH = -1
 
 
+@dataclass(slots=True, eq=False)
 class Follower:
-    __slots__ = (
-        "_last_fetch_leader_end",
-        "_last_fetch_ms",
-        "broker_epoch",
-        "broker_id",
-        "caught_up_ms",
-        "end_offset",
-        "log_start_offset",
-    )
-
-    def __init__(self, broker_id: int, caught_up_ms: int) -> None:
-        """``caught_up_ms``: members of the ISR count as caught up when the leadership begins."""
-        self.broker_id = broker_id
-        self.caught_up_ms = caught_up_ms
-        self.end_offset = UNKNOWN_OFFSET
-        self.log_start_offset = UNKNOWN_OFFSET
-        self.broker_epoch = UNKNOWN_EPOCH
-        """The broker epoch of its last fetch (KIP-903)."""
-        self._last_fetch_leader_end = UNKNOWN_OFFSET
-        self._last_fetch_ms = 0
+    broker_id: int
+    caught_up_ms: int
+    """Members of the ISR count as caught up when the leadership begins."""
+    end_offset: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
+    broker_epoch: int = UNKNOWN_EPOCH
+    """The broker epoch of its last fetch (KIP-903)."""
+    _last_fetch_leader_end: int = UNKNOWN_OFFSET
+    _last_fetch_ms: int = 0
 
     def on_fetch(
         self, offset: int, log_start_offset: int, broker_epoch: int, leader_end: int, now_ms: int
