@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ruslo.broker.handlers.services import Services
-from ruslo.broker.metadata.topic_responses import TopicResponse
+from ruslo.broker.metadata.topic_responses import TopicQuery, TopicResponse
 from ruslo.broker.requests.authorized_operations import TOPIC_OPERATIONS
 from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.controller.topic_image import TopicImage
@@ -37,6 +37,7 @@ def handle(
     limit = services.dynamic_config.current.int("max.request.partition.size.limit")
     remaining = min(max(request.response_partition_limit, 1), limit)
     lost = services.topic_responses.lost_leaders()
+    query = TopicQuery(context.listener_name, _METADATA_VERSION, with_operations=False, lost=lost)
     response = DescribeTopicPartitionsResponse()
     for name in sorted(each for each in wanted if each >= first_name):
         topic = image.topics.by_name.get(name)
@@ -49,9 +50,7 @@ def handle(
         if remaining == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=index)
             break
-        description = services.topic_responses.get(
-            image, topic, context.listener_name, _METADATA_VERSION, with_operations=False, lost=lost
-        )
+        description = services.topic_responses.get(image, topic, query)
         end = min(index + remaining, len(topic.partitions))
         response.topics.append(_described(topic, description, index, end))
         remaining -= max(end - index, 0)

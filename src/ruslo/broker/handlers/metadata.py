@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import logging
 from asyncio import Future
-from collections.abc import Awaitable, Iterable, Set
+from collections.abc import Iterable, Set
 from functools import partial
 from itertools import islice
 
-from ruslo.broker.handlers.services import Services
+from ruslo.broker.handlers.services import Response, Services
 from ruslo.broker.metadata.controller_id import controller_id
-from ruslo.broker.metadata.topic_responses import TopicResponse
+from ruslo.broker.metadata.topic_responses import TopicQuery
 from ruslo.broker.requests.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED
 from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.scheduling.scheduler import Priority, for_each
@@ -53,15 +53,12 @@ _MAX_ROUNDS = 5
 """Descriptions that become outdated while others are built are rebuilt in at most this many rounds."""
 
 
-def handle(
-    services: Services, request: MetadataRequest, context: RequestContext
-) -> MetadataResponse | Awaitable[MetadataResponse]:
+def handle(services: Services, request: MetadataRequest, context: RequestContext) -> Response:
     missing = _to_create(services, request)
     outdated = _outdated(services, request, context)
+    response: Response
     if outdated:
-        response: MetadataResponse | Awaitable[MetadataResponse] = _respond_in_slices(
-            services, request, context, outdated
-        )
+        response = _respond_in_slices(services, request, context, outdated)
     else:
         response = _respond(services, request, context)
     if missing:
@@ -71,8 +68,7 @@ def handle(
 
 def _outdated(services: Services, request: MetadataRequest, context: RequestContext) -> list[TopicImage]:
     """The requested topics whose descriptions must be rebuilt; none if they have few partitions together."""
-    metadata = services.metadata
-    image, responses = metadata.image, services.topic_responses
+    image = services.metadata.image
     if image.topics.partition_count <= MANY_PARTITIONS:
         return []
     topics: Iterable[TopicImage] = image.topics.by_name.values()
@@ -81,15 +77,16 @@ def _outdated(services: Services, request: MetadataRequest, context: RequestCont
         topics = [topic for topic in named if topic is not None]
         if _partition_count(topics) <= MANY_PARTITIONS:
             return []
-    outdated = responses.outdated(
-        image,
-        topics,
-        context.listener_name,
-        context.api_version,
-        with_operations=request.include_topic_authorized_operations,
-        lost=responses.lost_leaders(),
-    )
+    outdated = services.topic_responses.outdated(image, topics, _query(services, request, context))
     return outdated if _partition_count(outdated) > MANY_PARTITIONS else []
+
+
+def _query(services: Services, request: MetadataRequest, context: RequestContext) -> TopicQuery:
+    with_operations, lost = (
+        request.include_topic_authorized_operations,
+        services.topic_responses.lost_leaders(),
+    )
+    return TopicQuery(context.listener_name, context.api_version, with_operations, lost)
 
 
 def _partition_count(topics: Iterable[TopicImage]) -> int:
@@ -99,16 +96,15 @@ def _partition_count(topics: Iterable[TopicImage]) -> int:
 async def _respond_in_slices(
     services: Services, request: MetadataRequest, context: RequestContext, outdated: list[TopicImage]
 ) -> MetadataResponse:
-    metadata = services.metadata
-
     def rebuild(topic_id: Uuid) -> None:
         # The topic may be deleted by now, and the image replaced.
-        topic = metadata.image.topics.by_id.get(topic_id)
+        image = services.metadata.image
+        topic = image.topics.by_id.get(topic_id)
         if topic is not None:
-            _describe(services, topic, request, context, lost).encode(context.api_version)
+            services.topic_responses.get(image, topic, query).encode(query.version)
 
     for _ in range(_MAX_ROUNDS):
-        lost = services.topic_responses.lost_leaders()
+        query = _query(services, request, context)
         steps = for_each([topic.id for topic in outdated], rebuild)
         await services.scheduler.run(steps, priority=Priority.REQUEST, name="a Metadata response")
         outdated = _outdated(services, request, context)
@@ -122,65 +118,40 @@ def _requests_all_topics(request: MetadataRequest, context: RequestContext) -> b
 
 
 def _respond(services: Services, request: MetadataRequest, context: RequestContext) -> MetadataResponse:
-    version, image = context.api_version, services.metadata.image
-    lost = services.topic_responses.lost_leaders()
+    image, query = services.metadata.image, _query(services, request, context)
     response = MetadataResponse(
-        brokers=_brokers(services, context.listener_name, lost),
+        brokers=_brokers(services, context.listener_name, query.lost),
         cluster_id=services.cluster_id,
         controller_id=controller_id(services.metadata, services.node_id),
     )
     if request.topics is None or _requests_all_topics(request, context):
-        response.topics = [
-            _describe(services, topic, request, context, lost) for topic in image.topics.by_name.values()
-        ]
+        describe = services.topic_responses.get
+        response.topics = [describe(image, topic, query) for topic in image.topics.by_name.values()]
     else:
-        response.topics = [
-            _describe_requested(services, each, request, context, lost) for each in request.topics
-        ]
-    if request.include_cluster_authorized_operations and 8 <= version <= 10:
+        response.topics = [_describe_requested(services, each, query) for each in request.topics]
+    if request.include_cluster_authorized_operations and 8 <= query.version <= 10:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
 
 
 def _describe_requested(
-    services: Services,
-    requested: MetadataRequestTopic,
-    request: MetadataRequest,
-    context: RequestContext,
-    lost: Set[int],
+    services: Services, requested: MetadataRequestTopic, query: TopicQuery
 ) -> MetadataResponseTopic:
-    topics = services.metadata.image.topics
-    if context.api_version < 12 and (requested.name is None or requested.topic_id != ZERO_UUID):
+    image = services.metadata.image
+    if query.version < 12 and (requested.name is None or requested.topic_id != ZERO_UUID):
         # v10 and v11 have the field, but Kafka did not use it then.
         return _failed(ErrorCode.INVALID_REQUEST, requested.name or "")
     if requested.name is None or requested.topic_id != ZERO_UUID:
-        by_id = topics.by_id.get(requested.topic_id)
-        if by_id is None:
+        topic = image.topics.by_id.get(requested.topic_id)
+        if topic is None:
             return _failed(ErrorCode.UNKNOWN_TOPIC_ID, None, requested.topic_id)
-        return _describe(services, by_id, request, context, lost)
-    by_name = topics.by_name.get(requested.name)
-    if by_name is not None:
-        return _describe(services, by_name, request, context, lost)
-    if topic_name_problem(requested.name) is not None:
-        return _failed(ErrorCode.INVALID_TOPIC_EXCEPTION, requested.name)
-    return _failed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, requested.name)
-
-
-def _describe(
-    services: Services,
-    topic: TopicImage,
-    request: MetadataRequest,
-    context: RequestContext,
-    lost: Set[int],
-) -> TopicResponse:
-    return services.topic_responses.get(
-        services.metadata.image,
-        topic,
-        context.listener_name,
-        context.api_version,
-        with_operations=request.include_topic_authorized_operations,
-        lost=lost,
-    )
+    else:
+        topic = image.topics.by_name.get(requested.name)
+        if topic is None:
+            is_valid = topic_name_problem(requested.name) is None
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid else ErrorCode.INVALID_TOPIC_EXCEPTION
+            return _failed(error, requested.name)
+    return services.topic_responses.get(image, topic, query)
 
 
 def _failed(error: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> MetadataResponseTopic:
@@ -207,7 +178,8 @@ def _brokers(services: Services, listener_name: str, lost: Set[int]) -> list[Met
 
 
 def _to_create(services: Services, request: MetadataRequest) -> set[str]:
-    if not request.topics or not request.allow_auto_topic_creation:
+    enabled = services.config.bool("auto.create.topics.enable") and request.allow_auto_topic_creation
+    if not request.topics or not enabled:
         return set()
     known = services.metadata.image.topics.by_name
     missing = {
@@ -220,8 +192,6 @@ def _to_create(services: Services, request: MetadataRequest) -> set[str]:
         and each.name not in INTERNAL_TOPICS
         and topic_name_problem(each.name) is None
     }
-    if not services.config.bool("auto.create.topics.enable"):
-        return set()
     return set(islice(missing, MAX_CREATED_TOPICS))
 
 

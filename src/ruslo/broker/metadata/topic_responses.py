@@ -65,6 +65,21 @@ class TopicResponse(MetadataResponseTopic):
             out += encoded
 
 
+class TopicQuery(NamedTuple):
+    """How a request wants topics described."""
+
+    listener_name: str
+    version: int
+    """The version of Metadata."""
+    with_operations: bool
+    lost: Set[int]
+    """The current ``TopicResponses.lost_leaders``."""
+
+    @property
+    def kind(self) -> _Kind:
+        return _Kind(self.listener_name, error_version(self.version), self.with_operations)
+
+
 class _Kind(NamedTuple):
     """What a description depends on besides the topic and the cluster."""
 
@@ -97,18 +112,8 @@ class TopicResponses:
         for topic_id in delta.deleted_topics:
             self._cached.pop(topic_id, None)
 
-    def get(
-        self,
-        image: MetadataImage,
-        topic: TopicImage,
-        listener_name: str,
-        version: int,
-        *,
-        with_operations: bool,
-        lost: Set[int],
-    ) -> TopicResponse:
-        """``lost``: the current ``lost_leaders``."""
-        kind = _Kind(listener_name, error_version(version), with_operations)
+    def get(self, image: MetadataImage, topic: TopicImage, query: TopicQuery) -> TopicResponse:
+        kind, lost = query.kind, query.lost
         kinds = self._cached.setdefault(topic.id, {})
         cached = kinds.get(kind)
         if cached is not None and cached[:3] == (topic.version, image.cluster.version, lost):
@@ -118,27 +123,17 @@ class TopicResponses:
         return response
 
     def outdated(
-        self,
-        image: MetadataImage,
-        topics: Iterable[TopicImage],
-        listener_name: str,
-        version: int,
-        *,
-        with_operations: bool,
-        lost: Set[int],
+        self, image: MetadataImage, topics: Iterable[TopicImage], query: TopicQuery
     ) -> list[TopicImage]:
         """The topics without a current description."""
-        kind, cluster_version = (
-            _Kind(listener_name, error_version(version), with_operations),
-            image.cluster.version,
-        )
+        kind, cluster_version = query.kind, image.cluster.version
         found: list[TopicImage] = []
         for topic in topics:
             cached = self._cached.get(topic.id, {}).get(kind)
             if (
                 cached is None
-                or cached[:3] != (topic.version, cluster_version, lost)
-                or not cached.response.is_encoded(version)
+                or cached[:3] != (topic.version, cluster_version, query.lost)
+                or not cached.response.is_encoded(query.version)
             ):
                 found.append(topic)
         return found

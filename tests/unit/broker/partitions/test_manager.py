@@ -187,8 +187,10 @@ async def test_an_offline_replica_may_be_reassigned_and_return(tmp_path: Path) -
             metadata.handle_commit(metadata.image.offset + 1, metadata.image.epoch, [change])
 
         moved_to(99)
+        await manager.applied()
         assert error_of(node, "t", lost.index) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         moved_to(node.node.config.node_id)
+        await manager.applied()
         again = manager.get("t", lost.index)
         assert (again.log.directory, again.log.failure) == (str(directories[0]), None)
 
