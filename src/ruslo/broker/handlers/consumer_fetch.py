@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ruslo.broker.partitions.leader_hints import broker_endpoints, leader_hint
@@ -38,57 +39,27 @@ READ_COMMITTED = 1
 _FRAME_HEAD = struct.Struct(">ii")
 
 
+@dataclass(slots=True, eq=False)
 class ConsumerFetch:
-    __slots__ = (
-        "_begun_ns",
-        "_body",
-        "_context",
-        "_correlation_id",
-        "_handler",
-        "_leaders",
-        "_listener_name",
-        "_manager",
-        "_max_bytes",
-        "_min_bytes",
-        "_readable",
-        "_reply",
-        "_responds_at_once",
-        "_results",
-        "_size",
-        "_stats",
-        "_version",
+    _handler: FetchHandler
+    _listener_name: str
+    _body: FetchBody
+    _context: FetchContext
+    _version: int
+    _correlation_id: int
+    _begun_ns: int
+    _max_bytes: int
+    _min_bytes: int
+    _results: list[tuple[CachedPartition, FetchedPartition[FileSlice], Partition | None]] = field(
+        default_factory=list
     )
-
-    def __init__(
-        self,
-        handler: FetchHandler,
-        listener_name: str,
-        body: FetchBody,
-        context: FetchContext,
-        version: int,
-        correlation_id: int,
-        begun_ns: int,
-    ) -> None:
-        self._handler = handler
-        self._stats = handler.stats
-        self._begun_ns = begun_ns
-        self._manager = handler.partitions
-        self._listener_name = listener_name
-        self._max_bytes = min(body.max_bytes, handler.max_response_bytes)
-        # Waiting for more bytes than fit into the response would always time out.
-        self._min_bytes = min(body.min_bytes, self._max_bytes)
-        self._body = body
-        self._context = context
-        self._version = version
-        self._correlation_id = correlation_id
-        self._results: list[tuple[CachedPartition, FetchedPartition[FileSlice], Partition | None]] = []
-        self._readable: list[Partition] = []
-        self._size = 0
-        self._responds_at_once = False
-        """Waiting would not change the response, or must not delay it."""
-        self._reply: PendingResponse | None = None
-        self._leaders: set[int] = set()
-        """Brokers that the response names as leaders."""
+    _readable: list[Partition] = field(default_factory=list)
+    _size: int = 0
+    _responds_at_once: bool = False
+    """Waiting would not change the response, or must not delay it."""
+    _reply: PendingResponse | None = None
+    _leaders: set[int] = field(default_factory=set)
+    """Brokers that the response names as leaders."""
 
     def read(self) -> bool:
         """Find what can be sent now; returns whether the request should wait for more."""
@@ -96,7 +67,8 @@ class ConsumerFetch:
         self._readable.clear()
         self._size = 0
         self._responds_at_once = False
-        by_topic = self._manager.by_id if self._version >= TOPIC_IDS_FROM else self._manager.by_name
+        partitions = self._handler.partitions
+        by_topic = partitions.by_id if self._version >= TOPIC_IDS_FROM else partitions.by_name
         for fetch in self._context:
             known = by_topic.get(fetch.topic)
             self._add_result(fetch, known.get(fetch.index) if known is not None else None)
@@ -109,12 +81,12 @@ class ConsumerFetch:
         """Find what can be sent now from one partition."""
         try:
             if partition is None:
-                raise self._manager.missing(fetch.topic, fetch.index)
+                raise self._handler.partitions.missing(fetch.topic, fetch.index)
             result = self._read_partition(partition, fetch)
         except KafkaError as error:
             result = self._error_result(fetch.index, error.code, partition)
         except StorageError as error:
-            self._manager.storage_failed(error)
+            self._handler.partitions.storage_failed(error)
             result = self._error_result(fetch.index, ErrorCode.KAFKA_STORAGE_ERROR)
         else:
             assert partition is not None
@@ -239,7 +211,7 @@ class ConsumerFetch:
             if partition is not None:
                 self._count(partition.traffic, size)
             if error:
-                self._stats.failed(error)
+                self._handler.stats.failed(error)
                 if partition is not None:
                     partition.traffic.failed_fetches += 1
             if size:
@@ -261,8 +233,8 @@ class ConsumerFetch:
         )
         _FRAME_HEAD.pack_into(out, 0, size - 4, self._correlation_id)
         if context.error:
-            self._stats.failed(context.error)
-        self._stats.responded(self._begun_ns)
+            self._handler.stats.failed(context.error)
+        self._handler.stats.responded(self._begun_ns)
         return chunks
 
     def _leader_endpoints(self) -> Sequence[NodeEndpoint]:

@@ -49,8 +49,12 @@ class FetchHandler:
         begun_ns = self.stats.now_ns()
         body = decode_fetch_request(buf, pos, end, version)
         context = self._open_context(body, version)
+        max_bytes = min(body.max_bytes, self.max_response_bytes)
+        # Waiting for more bytes than fit into the response would always time out.
+        min_bytes = min(body.min_bytes, max_bytes)
         kind = ConsumerFetch if body.replica_id < 0 else FollowerFetch
-        fetch = kind(self, connection.listener_name, body, context, version, correlation_id, begun_ns)
+        listener = connection.listener_name
+        fetch = kind(self, listener, body, context, version, correlation_id, begun_ns, max_bytes, min_bytes)
         if context.error or not fetch.read() or body.max_wait_ms <= 0:
             connection.send_all(fetch.response())
         else:

@@ -8,19 +8,19 @@ moment: for an idle partition the broker only checks that there is nothing to se
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ruslo.broker.handlers.consumer_fetch import TOPIC_IDS_FROM, ConsumerFetch
 from ruslo.broker.partitions.purgatory import DelayedFetches
-from ruslo.machines.fetch_session import UNKNOWN_OFFSET, CachedPartition, FetchContext
+from ruslo.machines.fetch_session import UNKNOWN_OFFSET, CachedPartition
 from ruslo.model.errors import ErrorCode, KafkaError
-from ruslo.protocol.fetch_codec import FetchBody, FetchedPartition
+from ruslo.protocol.fetch_codec import FetchedPartition
 from ruslo.storage.disk import FileSlice
 from ruslo.storage.log_reader import EMPTY_READ
 
 if TYPE_CHECKING:
     from ruslo.broker.counters.traffic import TopicTraffic
-    from ruslo.broker.handlers.fetch import FetchHandler
     from ruslo.broker.partitions.partition import Partition
     from ruslo.net.send_queue import Chunk
 
@@ -29,35 +29,25 @@ MAX_PARTITIONS_WITH_RECORDS = 200
 """Partitions with records in one response: the follower serves clients too, and soon fetches again."""
 
 
+@dataclass(slots=True, eq=False)
 class FollowerFetch(ConsumerFetch):
-    __slots__ = ("_idle", "_idle_partitions", "_is_recorded", "_received_ms", "_with_records")
-
-    def __init__(
-        self,
-        handler: FetchHandler,
-        listener_name: str,
-        body: FetchBody,
-        context: FetchContext,
-        version: int,
-        correlation_id: int,
-        begun_ns: int,
-    ) -> None:
-        super().__init__(handler, listener_name, body, context, version, correlation_id, begun_ns)
-        self._received_ms = handler.clock.monotonic_ms()
-        self._idle: list[CachedPartition] = []
-        """Fetches that find nothing new; ``_idle_partitions`` has their partitions. There may be thousands: a
-        tuple for each would keep the garbage collector busy."""
-        self._idle_partitions: list[Partition] = []
-        self._is_recorded = False
-        """The leaders have recorded the fetch offsets of this request."""
-        self._with_records = 0
+    _received_ms: int = 0
+    _idle: list[CachedPartition] = field(default_factory=list)
+    """Fetches that find nothing new; ``_idle_partitions`` has their partitions. There may be thousands: a
+    tuple for each would keep the garbage collector busy."""
+    _idle_partitions: list[Partition] = field(default_factory=list)
+    _is_recorded: bool = False
+    """The leaders have recorded the fetch offsets of this request."""
+    _with_records: int = 0
 
     def read(self) -> bool:
+        if self._is_recorded:
+            return self._read_all()
+        self._received_ms = self._handler.clock.monotonic_ms()
         waits = self._read_all()
-        if not self._is_recorded:
-            self._is_recorded = True
-            if waits and self._has_new_records():
-                return self._read_all()
+        self._is_recorded = True
+        if waits and self._has_new_records():
+            return self._read_all()
         return waits
 
     def _has_new_records(self) -> bool:
@@ -80,7 +70,8 @@ class FollowerFetch(ConsumerFetch):
         self._size = 0
         self._with_records = 0
         self._responds_at_once = False
-        by_topic = self._manager.by_id if self._version >= TOPIC_IDS_FROM else self._manager.by_name
+        partitions = self._handler.partitions
+        by_topic = partitions.by_id if self._version >= TOPIC_IDS_FROM else partitions.by_name
         for fetch in self._context:
             known = by_topic.get(fetch.topic)
             partition = known.get(fetch.index) if known is not None else None
@@ -173,7 +164,8 @@ class FollowerFetch(ConsumerFetch):
                 self._results.append((fetch, result, partition))
             else:
                 partition.traffic.fetches += 1
-        return super().response()
+        # The class is rebuilt with slots, which breaks super().
+        return ConsumerFetch.response(self)
 
     def _count(self, traffic: TopicTraffic, size: int) -> None:
         traffic.fetches += 1

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import logging
 from asyncio import Future
-from collections.abc import Iterable, Set
+from collections.abc import Awaitable, Iterable, Set
 from functools import partial
 from itertools import islice
 
-from ruslo.broker.handlers.services import Response, Services
+from ruslo.broker.handlers.services import Services
 from ruslo.broker.metadata.controller_id import controller_id
 from ruslo.broker.metadata.topic_responses import TopicQuery
 from ruslo.broker.requests.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED
@@ -53,10 +53,12 @@ _MAX_ROUNDS = 5
 """Descriptions that become outdated while others are built are rebuilt in at most this many rounds."""
 
 
-def handle(services: Services, request: MetadataRequest, context: RequestContext) -> Response:
+def handle(
+    services: Services, request: MetadataRequest, context: RequestContext
+) -> MetadataResponse | Awaitable[MetadataResponse]:
     missing = _to_create(services, request)
     outdated = _outdated(services, request, context)
-    response: Response
+    response: MetadataResponse | Awaitable[MetadataResponse]
     if outdated:
         response = _respond_in_slices(services, request, context, outdated)
     else:

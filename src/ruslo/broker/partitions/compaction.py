@@ -10,6 +10,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
 from ruslo.broker.partitions.cleaner_process import Cleaner, CleanerDied, CleanerProcess
@@ -30,29 +31,24 @@ MAX_CRASHES_PER_LOG = 3
 """After this many crashes of the cleaner process a log counts as uncleanable."""
 
 
+@dataclass(slots=True, eq=False)
 class Compaction:
-    def __init__(
-        self,
-        configs: DynamicConfig,
-        logs: LogManager,
-        partitions: PartitionManager,
-        scheduler: Scheduler,
-        new_cleaner: Callable[[], Cleaner] = CleanerProcess,
-    ) -> None:
-        self.new_cleaner = new_cleaner
-        self._configs = configs
-        self._logs = logs
-        self.partitions = partitions
-        self._scheduler = scheduler
-        self._busy: set[TopicPartition] = set()
-        self.uncleanable: dict[TopicPartition, tuple[Log, str]] = {}
-        """Logs that are not compacted until the next start, and the reason. A deleted topic may be created
-        again and has another log then."""
-        self.rounds = self.bytes_before = self.bytes_after = 0
-        """The totals of all compactions since the start."""
-        self._crashes: dict[TopicPartition, int] = {}
-        self._workers: list[CleanerWorker] = []
-        self._stopping = False
+    _configs: DynamicConfig
+    _logs: LogManager
+    partitions: PartitionManager
+    _scheduler: Scheduler
+    new_cleaner: Callable[[], Cleaner] = CleanerProcess
+    uncleanable: dict[TopicPartition, tuple[Log, str]] = field(default_factory=dict)
+    """Logs that are not compacted until the next start, and the reason. A deleted topic may be created again
+    and has another log then."""
+    rounds: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    """The totals of all compactions since the start."""
+    _busy: set[TopicPartition] = field(default_factory=set)
+    _crashes: dict[TopicPartition, int] = field(default_factory=dict)
+    _workers: list[CleanerWorker] = field(default_factory=list)
+    _stopping: bool = False
 
     def start(self) -> None:
         self._configs.subscribe(lambda _: self._set_worker_count())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from ruslo.broker.partitions.fetcher import FetcherSettings, ReplicaFetcher
 from ruslo.broker.partitions.leader_connection import Address
@@ -11,14 +12,14 @@ from ruslo.broker.partitions.partition import NO_LEADER, Partition
 from ruslo.machines.replica.fetch_session_handler import TopicIdPartition
 
 
+@dataclass(slots=True, eq=False)
 class ReplicaFetchers:
-    def __init__(self, address: Callable[[int], Address | None], settings: FetcherSettings) -> None:
-        """``address``: a broker's address for other brokers; None while it is not registered."""
-        self._address = address
-        self._settings = settings
-        self._by_leader: dict[int, ReplicaFetcher] = {}
-        self._leader_of: dict[TopicIdPartition, int] = {}
-        self._stopping: set[asyncio.Task[None]] = set()
+    _address: Callable[[int], Address | None]
+    """A broker's address for other brokers; None while it is not registered."""
+    _settings: FetcherSettings
+    _by_leader: dict[int, ReplicaFetcher] = field(default_factory=dict)
+    _leader_of: dict[TopicIdPartition, int] = field(default_factory=dict)
+    _stopping: set[asyncio.Task[None]] = field(default_factory=set)
 
     def follow(self, partition: Partition) -> None:
         """Fetch the partition from its present leader; stop fetching while it has none."""

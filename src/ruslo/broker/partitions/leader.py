@@ -15,7 +15,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from ruslo.broker.partitions.ack_wait import AckQueue
 from ruslo.broker.partitions.flush_policy import FlushPolicy
@@ -25,18 +24,10 @@ from ruslo.broker.partitions.purgatory import DelayedFetches
 from ruslo.broker.partitions.replication_quota import ReplicationQuota, is_throttled
 from ruslo.machines.replica.follower import Follower
 from ruslo.machines.replica.isr import Proposal
-from ruslo.machines.replica.leader import AfterResponse, Brokers, LeaderReplica
+from ruslo.machines.replica.leader import AfterResponse, Brokers, LeaderReplica, Replicas
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.storage.log import Log
-
-
-class Replicas(NamedTuple):
-    """The replicas and the ISR of a partition in the metadata."""
-
-    partition_epoch: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
 
 
 @dataclass(slots=True)
@@ -112,8 +103,7 @@ class PartitionLeader:
         """
         if not is_new_epoch and self.replication is not None and replicas is not None:
             size_before = len(self.isr)
-            now_ms = self._settings.clock.monotonic_ms()
-            self.replication.update(replicas.partition_epoch, replicas.replicas, replicas.isr, now_ms)
+            self.replication.update(replicas, self._settings.clock.monotonic_ms())
             self._on_isr_change(size_before)
             return
         if not is_new_epoch and self.replication is None and replicas is None:
@@ -128,15 +118,13 @@ class PartitionLeader:
             self._uncommitted = deque()
             self.durable_offset = self.log.high_watermark
             self.replication = LeaderReplica(
+                replicas,
+                settings.clock.monotonic_ms(),
                 node_id=self._node_id,
                 leader_epoch=leader_epoch,
-                partition_epoch=replicas.partition_epoch,
-                replicas=replicas.replicas,
-                isr=replicas.isr,
                 epoch_start_offset=self.epoch_start_offset,
                 lag_ms=settings.lag_ms,
                 brokers=settings.brokers,
-                now_ms=settings.clock.monotonic_ms(),
             )
         # Nothing was appended, but the log or the replicas are not those of before.
         self._undurable_bytes = 0

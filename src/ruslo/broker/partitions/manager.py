@@ -15,7 +15,7 @@ from ruslo.broker.counters.traffic import Traffic
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
 from ruslo.broker.partitions.fetchers import ReplicaFetchers
 from ruslo.broker.partitions.flusher import DISK_FULL_RETRY_S, Flusher
-from ruslo.broker.partitions.leader import Replicas, ReplicationSettings
+from ruslo.broker.partitions.leader import ReplicationSettings
 from ruslo.broker.partitions.lost_replicas import DirectoryAssignments, LostReplicas
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps, for_each
@@ -25,6 +25,7 @@ from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.controller.topic_image import TopicImage
 from ruslo.machines.replica.fetch_session_handler import TopicIdPartition
+from ruslo.machines.replica.leader import Replicas
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.model.ids import RESERVED_DIRS, Uuid, uuid_to_text
 from ruslo.model.log_ids import log_ids

@@ -23,9 +23,10 @@ from ruslo.broker.partitions.ack_wait import AckResult, AckWait, Appended
 from ruslo.broker.partitions.flush_policy import FlushPolicy
 from ruslo.broker.partitions.follower import PartitionFollower
 from ruslo.broker.partitions.high_watermark import HighWatermark
-from ruslo.broker.partitions.leader import PartitionLeader, Replicas, ReplicationSettings
+from ruslo.broker.partitions.leader import PartitionLeader, ReplicationSettings
 from ruslo.broker.partitions.purgatory import DelayedFetches
 from ruslo.config.log_config import LogConfig
+from ruslo.machines.replica.leader import Replicas
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
 from ruslo.model.topics import INTERNAL_TOPICS

@@ -26,7 +26,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ruslo.broker.partitions.ack_wait import Appended
@@ -90,20 +90,15 @@ class WaitingBatch:
         producers, header = self.partition.log.producers, self.header
         return producers.is_overtaken(header[PRODUCER_ID], header[PRODUCER_EPOCH], self.guard)
 
-    def renew_guard(self, now_ms: int) -> None:
-        self.guard = _new_guard(self.partition, self.header, now_ms)
 
-
+@dataclass(slots=True, eq=False)
 class TransactionalAppends:
-    def __init__(
-        self, verifier: TransactionVerifier, config: Callable[[], BrokerConfig], clock: Clock
-    ) -> None:
-        self._verifier = verifier
-        self._config = config
-        self._clock = clock
-        self._waiting: dict[_Key, list[WaitingBatch]] = {}
-        self._seen_config: BrokerConfig | None = None
-        self._verification_enabled = True
+    _verifier: TransactionVerifier
+    _config: Callable[[], BrokerConfig]
+    _clock: Clock
+    _waiting: dict[_Key, list[WaitingBatch]] = field(default_factory=dict)
+    _seen_config: BrokerConfig | None = None
+    _verification_enabled: bool = True
 
     def append(
         self,
@@ -212,7 +207,7 @@ class TransactionalAppends:
         now_ms = self._clock.now_ms()
         for first in batches:
             for batch in self._waiting[first.key]:
-                batch.renew_guard(now_ms)
+                batch.guard = _new_guard(batch.partition, batch.header, now_ms)
         self._verify(transactional_id, batches, until_ms)
 
     def _complete(self, key: _Key, code: ErrorCode) -> None:

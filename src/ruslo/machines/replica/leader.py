@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ruslo.machines.replica.follower import UNKNOWN_OFFSET, Follower
 from ruslo.machines.replica.isr import IsrState, Member, Proposal
@@ -75,44 +75,48 @@ _AWAIT_METADATA = frozenset(
 )
 
 
+class Replicas(NamedTuple):
+    """The replicas and the ISR of a partition in the metadata."""
+
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
 class LeaderReplica:
     """The state of one leader epoch of a partition that has followers."""
 
     def __init__(
         self,
+        replicas: Replicas,
+        now_ms: int,
         *,
         node_id: int,
         leader_epoch: int,
-        partition_epoch: int,
-        replicas: tuple[int, ...],
-        isr: tuple[int, ...],
         epoch_start_offset: int,
         lag_ms: int,
         brokers: Brokers,
-        now_ms: int,
     ) -> None:
         self.node_id = node_id
         self.leader_epoch = leader_epoch
-        self.partition_epoch = partition_epoch
-        self.isr = IsrState(isr)
+        self.partition_epoch = replicas.partition_epoch
+        self.isr = IsrState(replicas.isr)
         self.lag_ms = lag_ms
         self._brokers = brokers
         self._epoch_start_offset = epoch_start_offset
         self.followers: dict[int, Follower] = {}
-        self._set_followers(replicas, now_ms)
+        self._set_followers(replicas.replicas, now_ms)
 
     # -- metadata --------------------------------------------------------------------------------------------
 
-    def update(
-        self, partition_epoch: int, replicas: tuple[int, ...], isr: tuple[int, ...], now_ms: int
-    ) -> None:
+    def update(self, replicas: Replicas, now_ms: int) -> None:
         """The replicas or the ISR have changed within the same leader epoch."""
-        if partition_epoch <= self.partition_epoch:
+        if replicas.partition_epoch <= self.partition_epoch:
             return
-        self.partition_epoch = partition_epoch
-        removed = set(self.isr.committed).difference(isr)
-        self.isr.commit(isr)
-        self._set_followers(replicas, now_ms)
+        self.partition_epoch = replicas.partition_epoch
+        removed = set(self.isr.committed).difference(replicas.isr)
+        self.isr.commit(replicas.isr)
+        self._set_followers(replicas.replicas, now_ms)
         for broker_id in removed:
             if broker_id in self.followers:
                 # The controller removed it for a reason, such as a failed log directory. The high watermark

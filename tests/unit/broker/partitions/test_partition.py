@@ -9,12 +9,13 @@ import pytest
 
 from ruslo.broker.partitions.ack_wait import AckResult
 from ruslo.broker.partitions.isr_expansion import IsrExpansion
-from ruslo.broker.partitions.leader import PartitionLeader, Replicas, ReplicationSettings
+from ruslo.broker.partitions.leader import PartitionLeader, ReplicationSettings
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.purgatory import DelayedFetch
 from ruslo.broker.partitions.replication_quota import ReplicationQuota
 from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.log_config import LogConfig
+from ruslo.machines.replica.leader import Replicas
 from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode, KafkaError
 from tests.support.brokers.live_node import NOW, batch_of, until

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ruslo.machines.replica.isr import Member, Proposal
-from ruslo.machines.replica.leader import AfterResponse, LeaderReplica
+from ruslo.machines.replica.leader import AfterResponse, LeaderReplica, Replicas
 from ruslo.model.errors import ErrorCode
 
 LAG_MS = 30_000
@@ -28,15 +28,13 @@ class Bench:
         self.now_ms = 0
         self.high_watermark = 0
         self.leader = LeaderReplica(
+            Replicas(PARTITION_EPOCH, (1, 2, 3), isr),
+            self.now_ms,
             node_id=1,
             leader_epoch=LEADER_EPOCH,
-            partition_epoch=PARTITION_EPOCH,
-            replicas=(1, 2, 3),
-            isr=isr,
             epoch_start_offset=epoch_start,
             lag_ms=LAG_MS,
             brokers=self.brokers,
-            now_ms=0,
         )
 
     def fetch(self, broker_id: int, offset: int, broker_epoch: int | None = None) -> Proposal | None:
@@ -84,7 +82,7 @@ def test_the_high_watermark_does_not_wait_for_a_follower_that_the_controller_rem
     bench.fetch(2, 10)
     bench.fetch(3, 10)
     assert bench.high_watermark == 10
-    bench.leader.update(PARTITION_EPOCH + 1, (1, 2, 3), (1, 2), bench.now_ms)
+    bench.leader.update(Replicas(PARTITION_EPOCH + 1, (1, 2, 3), (1, 2)), bench.now_ms)
     bench.end = 20
     bench.fetch(2, 20)
     assert bench.high_watermark == 20
@@ -211,7 +209,7 @@ def test_newer_metadata_ends_a_proposal() -> None:
     bench = Bench(isr=(1, 2))
     proposal = bench.fetch(3, 0)
     assert proposal is not None
-    bench.leader.update(PARTITION_EPOCH + 1, (1, 2, 3), (1,), 0)
+    bench.leader.update(Replicas(PARTITION_EPOCH + 1, (1, 2, 3), (1,)), 0)
     assert bench.leader.isr.pending is None
     assert bench.leader.isr.committed == (1,)
     late = bench.leader.on_response(proposal, ErrorCode.NONE, PARTITION_EPOCH, (1, 2, 3))
@@ -221,7 +219,7 @@ def test_newer_metadata_ends_a_proposal() -> None:
 
 def test_old_metadata_changes_nothing() -> None:
     bench = Bench(isr=(1, 2))
-    bench.leader.update(PARTITION_EPOCH, (1, 2), (1,), 0)
+    bench.leader.update(Replicas(PARTITION_EPOCH, (1, 2), (1,)), 0)
     assert bench.leader.isr.committed == (1, 2)
     assert set(bench.leader.followers) == {2, 3}
 
@@ -229,7 +227,7 @@ def test_old_metadata_changes_nothing() -> None:
 def test_a_removed_replica_is_forgotten() -> None:
     bench = Bench()
     bench.end = 10
-    bench.leader.update(PARTITION_EPOCH + 1, (1, 2), (1, 2), 0)
+    bench.leader.update(Replicas(PARTITION_EPOCH + 1, (1, 2), (1, 2)), 0)
     bench.fetch(2, 10)
     assert bench.high_watermark == 10
     assert set(bench.leader.followers) == {2}
