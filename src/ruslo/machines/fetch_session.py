@@ -20,7 +20,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from ruslo.model.errors import ErrorCode
 
@@ -126,6 +126,7 @@ class FetchContext:
                     partitions.move_to_end(key)
 
 
+@dataclass(slots=True, eq=False)
 class FetchSessionCache:
     """All sessions of a broker, at most ``max_sessions`` with ``MAX_CACHED_PARTITIONS`` together.
 
@@ -134,15 +135,14 @@ class FetchSessionCache:
     gets no session.
     """
 
-    MIN_EVICTION_MS = 120_000
+    MIN_EVICTION_MS: ClassVar = 120_000
 
-    def __init__(self, max_sessions: int, random: Random) -> None:
-        self._max_sessions = max_sessions
-        self._random = random
-        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
-        """Sessions by id, least recently used first."""
-        self._partitions = 0
-        """The number of partitions in all sessions."""
+    _max_sessions: int
+    _random: Random
+    _sessions: OrderedDict[int, FetchSession] = field(default_factory=OrderedDict)
+    """Sessions by id, least recently used first."""
+    _partitions: int = 0
+    """The number of partitions in all sessions."""
 
     def __len__(self) -> int:
         return len(self._sessions)

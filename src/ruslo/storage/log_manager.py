@@ -151,6 +151,10 @@ class LogManager:
     def get(self, partition: TopicPartition) -> Log | None:
         return self.logs.get(partition)
 
+    def is_current(self, log: Log) -> bool:
+        """Whether the log is in use: neither deleted nor failed."""
+        return log.failure is None and self.logs.get(log.partition) is log
+
     def online_directories(self) -> list[LogDir]:
         return [directory for directory in self.directories if directory.online]
 

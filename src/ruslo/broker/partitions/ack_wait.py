@@ -21,6 +21,7 @@ import enum
 import heapq
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ruslo.model.errors import ErrorCode
@@ -110,18 +111,16 @@ class AckWait:
         )
 
 
+@dataclass(slots=True, eq=False)
 class AckQueue:
     """Waits by the offset that one watermark of a partition has to reach, in the order of these offsets.
 
     Requests do not begin to wait in the order of their appends, so the queue sorts them.
     """
 
-    __slots__ = ("_registered", "waits")
-
-    def __init__(self) -> None:
-        self.waits: list[tuple[int, int, AckWait]] = []
-        """A heap of end offset, sequence number and wait."""
-        self._registered = 0
+    waits: list[tuple[int, int, AckWait]] = field(default_factory=list)
+    """A heap of end offset, sequence number and wait."""
+    _registered: int = 0
 
     @property
     def first(self) -> float:

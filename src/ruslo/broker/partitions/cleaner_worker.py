@@ -92,7 +92,7 @@ class CleanerWorker:
             await self._in_thread(self._process.send, task)
             while True:
                 report = await self._in_thread(self._process.receive)
-                if not compaction.is_current(log) or log.truncations != truncations or self._retired:
+                if not compaction.logs.is_current(log) or log.truncations != truncations or self._retired:
                     raise Abandoned
                 if report.segment is not None:
                     await self._swap(log, report.segment)
@@ -127,12 +127,12 @@ class CleanerWorker:
         if not swap.begin():
             raise Abandoned
         await self._in_thread(swap.retire_old_segments)
-        if self._compaction.is_current(log):
+        if self._compaction.logs.is_current(log):
             swap.finish()
 
     async def _clean_up(self, log: Log) -> None:
         await self._in_thread(self._process.stop)
-        if self._compaction.is_current(log):
+        if self._compaction.logs.is_current(log):
             try:
                 await self._in_thread(remove_unfinished, log.disk, log.path)
             except DiskError as error:

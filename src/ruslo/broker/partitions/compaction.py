@@ -34,7 +34,7 @@ MAX_CRASHES_PER_LOG = 3
 @dataclass(slots=True, eq=False)
 class Compaction:
     _configs: DynamicConfig
-    _logs: LogManager
+    logs: LogManager
     partitions: PartitionManager
     _scheduler: Scheduler
     new_cleaner: Callable[[], Cleaner] = CleanerProcess
@@ -79,7 +79,7 @@ class Compaction:
 
     @property
     def now_ms(self) -> int:
-        return self._logs.clock.now_ms()
+        return self.logs.clock.now_ms()
 
     @property
     def backoff_ms(self) -> int:
@@ -99,7 +99,10 @@ class Compaction:
 
     async def choose(self) -> Cleanable | None:
         """The log with the largest dirty ratio among those worth cleaning; reserves it."""
-        self._forget_deleted_logs()
+        for partition, (log, _) in list(self.uncleanable.items()):
+            if not self.logs.is_current(log):
+                del self.uncleanable[partition]
+                self._crashes.pop(partition, None)
         best: Cleanable | None = None
 
         def check(log: Log) -> None:
@@ -110,7 +113,7 @@ class Compaction:
                 if candidate is not None and (best is None or candidate.dirty_ratio > best.dirty_ratio):
                     best = candidate
 
-        steps = for_each(list(self._logs.logs.values()), check)
+        steps = for_each(list(self.logs.logs.values()), check)
         await self._scheduler.run(steps, priority=Priority.BACKGROUND, name="choosing a log to compact")
         if best is None or best.log.partition in self._busy:
             return None
@@ -121,14 +124,9 @@ class Compaction:
         self._busy.add(best.log.partition)
         return best
 
-    def _forget_deleted_logs(self) -> None:
-        for partition in [each for each, (log, _) in self.uncleanable.items() if not self.is_current(log)]:
-            del self.uncleanable[partition]
-            self._crashes.pop(partition, None)
-
     def _check(self, log: Log) -> Cleanable | None:
-        directory = self._logs.directory_of(log.partition)
-        if directory is None or not self.is_current(log):
+        directory = self.logs.directory_of(log.partition)
+        if directory is None or not self.logs.is_current(log):
             return None
         try:
             found = find_cleanable(log, directory.checkpoints.cleaned.get(log.partition), self.now_ms)
@@ -136,9 +134,6 @@ class Compaction:
             self.partitions.storage_failed(error)
             return None
         return found if found is not None and found.is_worth_cleaning else None
-
-    def is_current(self, log: Log) -> bool:
-        return log.failure is None and self._logs.get(log.partition) is log
 
     def reserve(self, log: Log) -> bool:
         """Exclude a log from compaction until ``release``; False if it is being compacted."""
@@ -159,7 +154,7 @@ class Compaction:
 
         Only then may the log have gaps: recovery takes a gap above the recovery point for lost records.
         """
-        directory = self._logs.directory_of(chosen.log.partition)
+        directory = self.logs.directory_of(chosen.log.partition)
         if directory is None:
             raise Abandoned
         write = directory.checkpoints.recovery_points()
@@ -174,8 +169,8 @@ class Compaction:
         self.bytes_before += stats.bytes_before
         self.bytes_after += stats.bytes_after
         self._crashes.pop(log.partition, None)
-        directory = self._logs.directory_of(log.partition)
-        if directory is None or not self.is_current(log):
+        directory = self.logs.directory_of(log.partition)
+        if directory is None or not self.logs.is_current(log):
             return
         directory.checkpoints.cleaned[log.partition] = chosen.end_offset
         write = directory.checkpoints.cleaned_offsets()
@@ -199,7 +194,7 @@ class Compaction:
             error = DiskError(log.directory, failure.path, "compact", cause)
             # All old segments still exist: a full disk only fails this compaction.
             error.fatal = error.fatal and not error.disk_full
-            if not error.not_found or self.is_current(log):
+            if not error.not_found or self.logs.is_current(log):
                 self.partitions.storage_failed(error)
             return
         self.uncleanable[log.partition] = log, failure.message

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from ruslo.broker.counters.traffic import Traffic
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
@@ -40,36 +41,28 @@ logger = logging.getLogger(__name__)
 DISK_FULL_REPORT_INTERVAL_MS = 60_000
 
 
+@dataclass(eq=False)
 class PartitionManager:
-    def __init__(
-        self,
-        node_id: int,
-        logs: LogManager,
-        configs: DynamicConfig,
-        assignments: DirectoryAssignments,
-        replication: ReplicationSettings,
-        fetchers: ReplicaFetchers,
-        metadata_log_dir: str,
-        traffic: Traffic,
-        on_fatal_failure: Callable[[str], None],
-        scheduler: Scheduler,
-    ) -> None:
-        self._node_id = node_id
-        self._logs = logs
-        self._configs = configs
-        self._assignments = assignments
-        self._replication = replication
-        self._fetchers = fetchers
-        self._metadata_log_dir = metadata_log_dir
-        self._traffic = traffic
-        self._on_fatal_failure = on_fatal_failure
-        """Called with the reason why the node must stop: the metadata log directory or the last log directory
-        failed."""
+    _node_id: int
+    _logs: LogManager
+    _configs: DynamicConfig
+    _assignments: DirectoryAssignments
+    _replication: ReplicationSettings
+    _fetchers: ReplicaFetchers
+    _metadata_log_dir: str
+    _traffic: Traffic
+    _on_fatal_failure: Callable[[str], None]
+    """Called with the reason why the node must stop: the metadata log directory or the last log directory
+    failed."""
+    _scheduler: Scheduler
+
+    def __post_init__(self) -> None:
+        logs, scheduler = self._logs, self._scheduler
         self.by_name: dict[str | Uuid, dict[int, Partition]] = {}
         self.by_id: dict[str | Uuid, dict[int, Partition]] = {}
         self._offline: set[TopicIdPartition] = set()
         """Replicas whose log directory failed."""
-        self._lost = LostReplicas(node_id, logs, assignments)
+        self._lost = LostReplicas(self._node_id, logs, self._assignments)
         self._image = MetadataImage()
         """The image of the last ``apply``."""
         self._flushers = {
@@ -78,7 +71,6 @@ class PartitionManager:
         }
         self._disk_full_reported_ms: dict[str, int] = {}
         """When each log directory was last reported as full."""
-        self._scheduler = scheduler
         self._changes = WorkQueue(scheduler, priority=Priority.CLUSTER, name="partition changes")
         """Changes of the metadata that are not in effect yet; each step is a partition."""
         self._starting = True
@@ -87,7 +79,7 @@ class PartitionManager:
         """Metadata still arrives after the partitions are closed, during the controlled shutdown."""
         self._housekeeping = ThreadPoolExecutor(1, thread_name_prefix="housekeeping")
         logs.on_offline = self._on_directory_offline
-        configs.subscribe_topics(self._on_topic_config)
+        self._configs.subscribe_topics(self._on_topic_config)
 
     # -- lookup ----------------------------------------------------------------------------------------------
 

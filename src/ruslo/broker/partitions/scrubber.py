@@ -131,7 +131,7 @@ class Scrubber:
         async with self._checking:
             for segment in list(log.segments):
                 is_wanted = only is None or segment.base_offset in only
-                if not is_wanted or not self._is_current(log) or segment not in log.segments:
+                if not is_wanted or not self._logs.is_current(log) or segment not in log.segments:
                     producers = None
                     continue
                 try:
@@ -140,13 +140,13 @@ class Scrubber:
                     producers = await self._conclude(scrub)
                 except DiskError as error:
                     producers = None
-                    if self._is_current(log) and segment in log.segments and not error.not_found:
+                    if self._logs.is_current(log) and segment in log.segments and not error.not_found:
                         self._storage_failed(error)
 
     async def _check_segment(self, scrub: SegmentScrub) -> None:
         loop = asyncio.get_running_loop()
         done = False
-        while not done and self._is_current(scrub.log):
+        while not done and self._logs.is_current(scrub.log):
             before = scrub.bytes_read
             done = await loop.run_in_executor(self._thread, scrub.step, SLICE_BYTES)
             read = scrub.bytes_read - before
@@ -157,7 +157,7 @@ class Scrubber:
     async def _conclude(self, scrub: SegmentScrub) -> ProducerStates | None:
         """Apply the findings; returns the producer states at the start of the next segment."""
         log = scrub.log
-        if not self._is_current(log) or not scrub.apply():
+        if not self._logs.is_current(log) or not scrub.apply():
             return None
         if scrub.problems:
             self.rebuilt_indexes += 1
@@ -169,9 +169,6 @@ class Scrubber:
                 self.repaired_segments += 1
                 self.report()
         return scrub.producers
-
-    def _is_current(self, log: Log) -> bool:
-        return log.failure is None and self._logs.get(log.partition) is log
 
     # -- reporting ---------------------------------------------------------------------------------------
 

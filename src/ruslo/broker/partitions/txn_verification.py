@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from ruslo.machines.txns.records import by_topic
@@ -60,16 +60,14 @@ LocalVerification: TypeAlias = Callable[[str, int, int, TopicPartition], ErrorCo
 """Transactional id, producer id, producer epoch, partition; None if this node is not its coordinator."""
 
 
+@dataclass(slots=True, eq=False)
 class TransactionVerifier:
-    def __init__(
-        self, channel: CoordinatorChannel, verify_locally: LocalVerification = lambda *_: None
-    ) -> None:
-        self._channel = channel
-        self.verify_locally = verify_locally
-        """The result of ``verify`` without a request; None if it needs one."""
-        self._queues: dict[int, dict[str, list[Verification]]] = {}
-        """The verifications of the next request by node and transactional id; a node is a key while a request
-        to it is in flight."""
+    _channel: CoordinatorChannel
+    verify_locally: LocalVerification = lambda *_: None
+    """The result of ``verify`` without a request; None if it needs one."""
+    _queues: dict[int, dict[str, list[Verification]]] = field(default_factory=dict)
+    """The verifications of the next request by node and transactional id; a node is a key while a request to
+    it is in flight."""
 
     def verify(self, verification: Verification) -> None:
         node = self._channel.node_of(verification.transactional_id)
