@@ -11,11 +11,13 @@ follower.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ruslo.broker.counters.api_stats import ApiStats
 from ruslo.broker.handlers.consumer_fetch import TOPIC_IDS_FROM, ConsumerFetch
 from ruslo.broker.handlers.follower_fetch import FollowerFetch
+from ruslo.broker.metadata.loader import MetadataLoader
+from ruslo.broker.partitions.manager import PartitionManager
+from ruslo.broker.partitions.preferred_read_replica import ReplicaSelector
 from ruslo.machines.fetch_session import (
     FINAL_EPOCH,
     NO_SESSION,
@@ -23,14 +25,9 @@ from ruslo.machines.fetch_session import (
     FetchContext,
     FetchSessionCache,
 )
+from ruslo.model.clock import Clock
+from ruslo.net.connection import Connection
 from ruslo.protocol.fetch_codec import FetchBody, decode_fetch_request
-
-if TYPE_CHECKING:
-    from ruslo.broker.metadata.loader import MetadataLoader
-    from ruslo.broker.partitions.manager import PartitionManager
-    from ruslo.broker.partitions.preferred_read_replica import ReplicaSelector
-    from ruslo.model.clock import Clock
-    from ruslo.net.connection import Connection
 
 
 @dataclass(slots=True, eq=False)

@@ -21,7 +21,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ruslo.broker.counters.api_stats import ApiStats
 from ruslo.broker.handlers.produce_results import (
@@ -49,23 +48,20 @@ from ruslo.broker.handlers.record_decoding import (
     validate_small,
 )
 from ruslo.broker.handlers.transactional_produce import TransactionalProduce
+from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.broker.partitions.ack_wait import AckResult, AckWait
 from ruslo.broker.partitions.leader_hints import broker_endpoints, leader_hint
-from ruslo.broker.partitions.partition import UndecodedRecords
+from ruslo.broker.partitions.manager import PartitionManager
+from ruslo.broker.partitions.partition import Partition, UndecodedRecords
+from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.scheduling.worker_thread import WorkerThread
+from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
+from ruslo.net.connection import Connection
+from ruslo.net.pending_response import PendingResponse
+from ruslo.protocol.leader_hints import NodeEndpoint
 from ruslo.protocol.produce_codec import PartitionResult, TopicRecords, decode_produce_request
 from ruslo.records.validation import BatchRefused
-
-if TYPE_CHECKING:
-    from ruslo.broker.metadata.loader import MetadataLoader
-    from ruslo.broker.partitions.manager import PartitionManager
-    from ruslo.broker.partitions.partition import Partition
-    from ruslo.broker.partitions.transactional_appends import TransactionalAppends
-    from ruslo.model.clock import Clock
-    from ruslo.net.connection import Connection
-    from ruslo.net.pending_response import PendingResponse
-    from ruslo.protocol.leader_hints import NodeEndpoint
 
 
 @dataclass(slots=True, eq=False)

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from ruslo.broker.counters.api_stats import ApiStats
 from ruslo.broker.partitions.ack_wait import AckResult, Appended
+from ruslo.broker.partitions.manager import PartitionManager
+from ruslo.broker.partitions.partition import Partition
 from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.ids import Uuid
+from ruslo.net.connection import Connection
+from ruslo.protocol.leader_hints import NodeEndpoint
 from ruslo.protocol.produce_codec import PartitionResult, encode_produce_response
 from ruslo.records.batch import ATTRIBUTES_AT, CODEC_MASK, HEADER_SIZE
 from ruslo.records.compression import Codec
-
-if TYPE_CHECKING:
-    from ruslo.broker.counters.api_stats import ApiStats
-    from ruslo.broker.partitions.manager import PartitionManager
-    from ruslo.broker.partitions.partition import Partition
-    from ruslo.model.ids import Uuid
-    from ruslo.net.connection import Connection
-    from ruslo.protocol.leader_hints import NodeEndpoint
 
 FLEXIBLE_FROM = 9
 TOPIC_IDS_FROM = 13

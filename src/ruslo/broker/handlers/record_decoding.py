@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from ruslo.broker.partitions.partition import Partition
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.produce_codec import TopicRecords
 from ruslo.records.batch import ATTRIBUTES, CODEC_MASK, RECORD_COUNT, HeaderFields
 from ruslo.records.record_check import AcceptedBatch, validate_records
 from ruslo.records.rules import BatchRules
-
-if TYPE_CHECKING:
-    from ruslo.broker.partitions.partition import Partition
 
 INLINE_BATCH_BYTES = 64 * 1024
 INLINE_RECORDS = 4_000

@@ -25,7 +25,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ruslo.broker.partitions.fetch_exchange import FetchExchange
 from ruslo.broker.partitions.leader_connection import (
@@ -35,6 +34,7 @@ from ruslo.broker.partitions.leader_connection import (
     LeaderConnection,
     fetch_leader_offset,
 )
+from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.replication_quota import ReplicationQuota, is_throttled
 from ruslo.machines.replica.fetch_session_handler import (
     FetchSessionHandler,
@@ -57,10 +57,7 @@ from ruslo.protocol.replica_fetch_codec import (
     decode_replica_fetch_response,
     encode_replica_fetch_request,
 )
-
-if TYPE_CHECKING:
-    from ruslo.broker.partitions.partition import Partition
-    from ruslo.storage.log import Log
+from ruslo.storage.log import Log
 
 logger = logging.getLogger(__name__)
 

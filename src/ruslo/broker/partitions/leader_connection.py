@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from ruslo.broker.partitions.partition import Partition
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.net.channel import Channel, ChannelSettings
@@ -16,9 +17,6 @@ from ruslo.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from ruslo.protocol.messages.list_offsets_response import ListOffsetsResponse
-
-if TYPE_CHECKING:
-    from ruslo.broker.partitions.partition import Partition
 
 LATEST = -1
 EARLIEST_LOCAL = -4

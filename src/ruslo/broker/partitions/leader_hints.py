@@ -5,14 +5,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from ruslo.broker.metadata.loader import MetadataLoader
+from ruslo.broker.partitions.partition import Partition
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.leader_hints import LeaderAndEpoch, NodeEndpoint
-
-if TYPE_CHECKING:
-    from ruslo.broker.metadata.loader import MetadataLoader
-    from ruslo.broker.partitions.partition import Partition
 
 _WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 

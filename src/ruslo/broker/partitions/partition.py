@@ -16,11 +16,11 @@ from __future__ import annotations
 import asyncio
 from dataclasses import InitVar, dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from ruslo.broker.counters.traffic import TopicTraffic
 from ruslo.broker.partitions.ack_wait import AckResult, AckWait, Appended
 from ruslo.broker.partitions.flush_policy import FlushPolicy
+from ruslo.broker.partitions.flusher import Flusher
 from ruslo.broker.partitions.follower import PartitionFollower
 from ruslo.broker.partitions.high_watermark import HighWatermark
 from ruslo.broker.partitions.leader import PartitionLeader, ReplicationSettings
@@ -50,9 +50,6 @@ from ruslo.records.validation import (
 from ruslo.storage.log import AppendResult, Log
 from ruslo.storage.log_reader import LogRead
 from ruslo.storage.verification_guard import VerificationGuard
-
-if TYPE_CHECKING:
-    from ruslo.broker.partitions.flusher import Flusher
 
 NO_LEADER = -1
 

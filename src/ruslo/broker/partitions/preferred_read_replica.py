@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ruslo.broker.metadata.loader import MetadataLoader
-    from ruslo.broker.partitions.partition import Partition
+from ruslo.broker.metadata.loader import MetadataLoader
+from ruslo.broker.partitions.partition import Partition
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 NO_PREFERRED_REPLICA = -1
