@@ -62,7 +62,7 @@ def test_a_failure_shows_the_broker_s_log(tmp_path: Path) -> None:
     code, output = run_pytest(tmp_path, "def test_it(ruslo_broker):\n    assert False\n")
     assert code == 1
     assert "ruslo broker log" in output
-    assert "serves 127.0.0.1:" in output
+    assert "is ready at 127.0.0.1:" in output
 
 
 def test_loading_the_plugin_imports_nothing_of_the_broker() -> None:

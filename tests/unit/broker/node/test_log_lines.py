@@ -70,4 +70,4 @@ async def test_a_node_names_the_connection_it_closes(
         assert await client.reader.read() == b""
         (record,) = [each for each in caplog.records if each.name == "ruslo.net.server"]
         assert record.__dict__["ids"] == {"connection": f"{host}:{port}"}
-        assert "API key 99 is not served" in record.getMessage()
+        assert "API key 99 is not supported" in record.getMessage()
