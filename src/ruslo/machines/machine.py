@@ -1,12 +1,12 @@
-"""The contract of every machine: what it receives, what it returns, and when its state changes.
+"""The contract of the machines with a log: raft, controller, groups, transactions.
 
 A machine decides and does nothing else. It is synchronous and uses no clock, socket, disk, thread or
 configuration object. A driver runs it:
 
 1. ``handle(event, now)`` returns an ``Outcome``. It does not change the state that the machine's log holds.
-2. The driver appends ``Outcome.records`` to the machine's log as one batch, all or none. It passes every
-   record back through ``replay(record, offset)``: only ``replay`` changes logged state, on a leader, on a
-   follower and after a restart. ADR 14 lists the exceptions.
+2. The driver appends ``Outcome.records`` to the machine's log as one batch, all or none. Before the append,
+   after it or on commit it passes every record back through ``replay(record, offset)``: only ``replay``
+   changes logged state, on a leader, on a follower and after a restart. ADR 14 lists the exceptions.
 3. The driver releases ``Outcome.replies`` when the batch is committed, and then calls ``handle`` with
    ``AppendCommitted``. Without records it releases them at once, unless the outcome is ``linearizable``.
 4. If the append fails or is not committed in time, the driver drops the replies and calls ``handle`` with

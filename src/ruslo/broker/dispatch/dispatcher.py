@@ -1,15 +1,15 @@
 """From a frame to a response: finds the API, decodes, calls the handler, encodes, translates errors.
 
 Produce and Fetch have handlers of their own (``handlers/produce.py``, ``handlers/fetch.py``): they read the
-request in the receive buffer and respond within the same call. Every other API goes through the generated
-codecs; its handler may be a coroutine.
+request in the receive buffer, without a task, and respond in the same call or, if they must wait, through a
+``PendingResponse``. Every other API goes through the generated codecs; its handler may be a coroutine.
 
 The cost of a request is bounded before it is decoded (``requests/bounds``). A large request is decoded, and
 its response encoded, in a thread; the connection handles no other request meanwhile.
 
-Errors become responses only here. A KafkaError gets its API's error response. Any other error is a bug of the
-broker: it is logged with a traceback and the response is UNKNOWN_SERVER_ERROR. If a response has no field for
-an error the connection is closed, as in Kafka.
+Exceptions that leave a handler become responses here: a KafkaError gets its API's error response. Any other
+exception is a bug of the broker: it is logged with a traceback and the response is UNKNOWN_SERVER_ERROR. If a
+response has no field for an error the connection is closed, as in Kafka.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 What it does in its roles is in ``controller_role`` and ``broker_role``; the roles share ``NodeBase``.
 
-Start: lock and check the log directories, bind the listeners, join the metadata quorum. A controller is then
-ready. A broker goes on: register, load the logs, apply the metadata to the partitions, be unfenced, accept.
-Clients may connect only when everything they can request is there; while logs are recovered they can only
-query its progress.
+Start: open the metrics listener, lock and check the log directories, bind the listeners, join the metadata
+quorum. A controller is then ready. A broker continues: register, load the logs, apply the metadata to the
+partitions, be unfenced, accept. After an unclean shutdown the listeners accept earlier, but only report the
+progress of the recovery.
 
 Stop: controlled shutdown, close the connections, sync and close the logs, write the clean-shutdown files. A
 controller that leads resigns.

@@ -1,11 +1,11 @@
-"""Waiting until appends may be acknowledged: the only way to do it in the broker.
+"""Waiting until appends may be acknowledged (Kafka's DelayedProduce): the only way to do it in the broker.
 
 Produce, transaction markers and both coordinators append first and acknowledge later. An append is decided
 when the first of these happens:
 
-- The watermark that acks names reaches its end: the high watermark for acks=all, the leader's durable offset
-  for acks=1.
+- The high watermark (acks=all) or the leader's durable offset (acks=1) reaches its end.
 - This broker stops leading the partition.
+- The log directory fails.
 - The timeout expires.
 
 A batch may be committed or fenced before its request begins to wait: a transactional request, for example,

@@ -126,7 +126,7 @@ class PartitionLeader:
                 lag_ms=settings.lag_ms,
                 brokers=settings.brokers,
             )
-        # Nothing was appended, but the log or the replicas are not those of before.
+        # Recompute the durable offset for a new epoch or other replicas.
         self._undurable_bytes = 0
         durable_offset = self._flush.durable_when_elected()
         if durable_offset is not None:
@@ -171,7 +171,7 @@ class PartitionLeader:
             )
 
     def on_append(self, size: int) -> None:
-        """Followers may read the append at once, consumers from the high watermark on."""
+        """Followers may read the append at once, consumers when the high watermark has passed it."""
         end_offset = self.log.end_offset
         if self.replication is not None:
             self._uncommitted.append((end_offset, size))

@@ -4,7 +4,7 @@ Work is a generator that yields after each small step. ``Scheduler.run`` takes t
 short work is complete when it returns. Longer work goes on in later iterations of the event loop:
 
 * A slice is the time that all work together gets in one iteration of the event loop: ``SLICE_NS``.
-* Work of a higher priority goes first. Works of the same priority alternate, a slice each.
+* Work of a higher priority goes first. Pieces of work with the same priority alternate, a slice each.
 * Time is read from the clock after every step, so a step should take between 1 µs and 1 ms.
 
 A node has one scheduler. Simulated nodes have one whose clock moves by a seeded amount at every reading: each
@@ -38,7 +38,7 @@ class Priority(IntEnum):
     REQUEST = 1
     """One client waits for it: a large response, a coordinator that is loading."""
     BACKGROUND = 2
-    """Nothing waits for it: retention, scrapes, snapshots."""
+    """Nothing waits for it: retention, scrapes, the choice of a log to compact."""
 
 
 class Work(asyncio.Future[R]):
@@ -76,7 +76,7 @@ class Scheduler:
         """The end of this iteration's slice; None: no work has used this iteration."""
 
     def run(self, steps: Steps[R], *, priority: Priority, name: str) -> Work[R]:
-        """Start work. It is done on return if the slice is long enough and no work of its rank is waiting."""
+        """Start work. It is done on return if the slice is long enough and no work of its priority waits."""
         work = Work(steps, priority, name)
         if self._slice_ends_ns is None:
             self._open_slice()

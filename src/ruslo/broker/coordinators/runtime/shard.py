@@ -347,7 +347,7 @@ class CoordinatorShard(Generic[MachineT]):
     def _break(self, outcomes: list[_Outcome], code: ErrorCode, error: Exception) -> None:
         """The machine is ahead of its log: fail waiting requests and load the log again."""
         logger.error(
-            "%s could not be written, its %s are loaded again: %s",
+            "%s: a change failed, its %s are loaded again: %s",
             self,
             self._kind.content,
             error,
