@@ -1,8 +1,8 @@
 """A coordinator of this node: one shard for each partition of its topic that the node leads.
 
 Leadership changes with the metadata. A new shard is loaded before it serves, one shard after the other, so
-the first ones serve soon; until then requests fail with COORDINATOR_LOAD_IN_PROGRESS. A shard whose log cannot be
-replayed rejects all requests, because part of its state would be missing.
+the first ones serve soon; until then requests fail with COORDINATOR_LOAD_IN_PROGRESS. A shard whose log
+cannot be replayed rejects all requests, because part of its state would be missing.
 """
 
 from __future__ import annotations
