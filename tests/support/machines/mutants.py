@@ -340,7 +340,7 @@ BUGS: Mapping[str, ClassicBug] = {
     ),
     "retention-of-uncommitted": ClassicBug(
         retention_does_not_wait_for_the_high_watermark,
-        {"cut_off": 3, "heal": 2},
+        {"cut_off": 3, "heal": 2, "shorten_retention": 1},
         frozenset({ONLY_THE_OLD, ENDS_RISE}),
     ),
     "unregistered-for-good": ClassicBug(
