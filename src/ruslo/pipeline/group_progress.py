@@ -9,7 +9,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ruslo.client.admin.group_offsets import GroupOffsets
@@ -29,26 +28,21 @@ class SourceGroup(NamedTuple):
     group_id: str
 
 
-@dataclass(slots=True)
-class _Published:
-    offsets: Mapping[TopicPartition, int]
-    at_s: float
-
-
 class GroupProgress:
     """Commits offsets that changed."""
 
     def __init__(self) -> None:
-        self._published: dict[SourceGroup, _Published] = {}
+        self._published: dict[SourceGroup, tuple[Mapping[TopicPartition, int], float]] = {}
+        """The offsets of the last commit, and when they are committed again."""
         self._last_failure: str | None = None
 
     def publish(self, group: SourceGroup, offsets: Mapping[TopicPartition, int]) -> None:
-        last = self._published.get(group)
+        committed, expires_at_s = self._published.get(group, (None, 0.0))
         now_s = time.monotonic()
-        if last is not None and last.offsets == offsets and now_s < last.at_s + _COMMIT_INTERVAL_S:
+        if committed == offsets and now_s < expires_at_s:
             return
         asyncio.run(publish(group, offsets))
-        self._published[group] = _Published(offsets, now_s)
+        self._published[group] = offsets, now_s + _COMMIT_INTERVAL_S
         self._last_failure = None
 
     def log_failure(self, owner: str, error: RusloError) -> None:

@@ -1,14 +1,18 @@
-"""The headers of a dead letter: the origin of the record, and the reason why it could not be decoded."""
+"""Dead letters: headers that name the origin of the record and why it could not be decoded; their batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
+
+from ruslo.records.builder import build_batch
+from ruslo.records.record import Record
 
 REASON: Final = "ruslo.error.reason"
 TOPIC: Final = "ruslo.source.topic"
 PARTITION: Final = "ruslo.source.partition"
 OFFSET: Final = "ruslo.source.offset"
+_BATCH_BYTES: Final = 512 * 1024
 ORIGIN_HEADERS: Final = frozenset({REASON, TOPIC, PARTITION, OFFSET})
 
 
@@ -27,3 +31,23 @@ def origin_of(headers: Iterable[tuple[str, bytes | None]]) -> Origin | None:
     if not topic or not partition.isdecimal():
         return None
     return Origin(topic, int(partition), found.get(REASON, "no reason given"))
+
+
+def record_batches(records: Iterable[Record]) -> Iterator[bytearray]:
+    """Record batches of up to 512 KB. A larger record gets a batch of its own."""
+    batch: list[Record] = []
+    room = _BATCH_BYTES
+    for record in records:
+        size = _size(record)
+        if batch and size > room:
+            yield build_batch(batch)
+            batch, room = [], _BATCH_BYTES
+        batch.append(record._replace(offset=len(batch)))
+        room -= size
+    if batch:
+        yield build_batch(batch)
+
+
+def _size(record: Record) -> int:
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    return headers + len(record.key or b"") + len(record.value or b"")

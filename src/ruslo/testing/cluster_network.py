@@ -59,7 +59,7 @@ class NodeLoop(uvloop.Loop):
         super().__init__()
         self.node_id = node_id
         self.network = network
-        self._links: set[Link] = set()
+        self.links: set[Link] = set()
         self._changed = asyncio.Event()
         self._killed = False
         network.attach(self)
@@ -83,25 +83,19 @@ class NodeLoop(uvloop.Loop):
     def network_changed(self) -> None:
         """Runs in the thread of this loop."""
         self._changed.set()
-        for link in list(self._links):
+        for link in list(self.links):
             link.release()
 
     def drop_connections(self) -> None:
         """Abort all connections to other nodes, and allow no new ones: the node was killed."""
         self._killed = True
         self.network.detach(self)
-        for link in list(self._links):
+        for link in list(self.links):
             link.abort()
 
     def close(self) -> None:
         self.network.detach(self)
         super().close()
-
-    def link_opened(self, link: Link) -> None:
-        self._links.add(link)
-
-    def link_closed(self, link: Link) -> None:
-        self._links.discard(link)
 
 
 class Link(asyncio.Protocol):
@@ -122,7 +116,7 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._loop.link_opened(self)
+        self._loop.links.add(self)
         self._inner.connection_made(LinkTransport(self._transport, self))
 
     def data_received(self, data: bytes) -> None:
@@ -191,7 +185,7 @@ class Link(asyncio.Protocol):
             self._end(self._ended.pop())
 
     def _end(self, exc: Exception | None) -> None:
-        self._loop.link_closed(self)
+        self._loop.links.discard(self)
         self._inner.connection_lost(exc)
 
 

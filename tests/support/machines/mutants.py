@@ -302,7 +302,7 @@ BUGS: Mapping[str, ClassicBug] = {
     ),
     "no-broker-epoch": ClassicBug(
         replicas_join_whatever_their_broker_epoch,
-        {"grow_late": 3, "heal": 1, "restart": 1},
+        {"expand_isr_late": 3, "heal": 1, "restart": 1},
         frozenset({IN_SYNC_HAVE_ALL, ACKED_KEPT}),
     ),
     "early-ack": ClassicBug(

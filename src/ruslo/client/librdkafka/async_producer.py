@@ -185,11 +185,11 @@ class AsyncProducerTransaction:
     def __init__(
         self,
         transaction: ProducerTransaction,
-        in_thread: Callable[[Callable[[], None]], Awaitable[None]],
+        in_thread: Callable[[Callable[[], object]], Awaitable[object]],
     ) -> None:
         self._transaction = transaction
         self._in_thread = in_thread
-        self._ending: asyncio.Future[None] | None = None
+        self._ending: asyncio.Future[object] | None = None
         """The end of a transaction whose begin or end was cancelled; kept so that it is not collected."""
 
     async def send_offsets(
@@ -201,7 +201,7 @@ class AsyncProducerTransaction:
         await self._in_thread(lambda: self._transaction.send_offsets(consumer.offset_source, positions))
 
     async def __aenter__(self) -> Self:
-        beginning = asyncio.ensure_future(self._in_thread(self._enter))
+        beginning = asyncio.ensure_future(self._in_thread(self._transaction.__enter__))
         try:
             await asyncio.shield(beginning)
         except asyncio.CancelledError as cancelled:
@@ -226,6 +226,3 @@ class AsyncProducerTransaction:
             ending.add_done_callback(lambda done: done.cancelled() or done.exception())
             self._ending = ending
             raise
-
-    def _enter(self) -> None:
-        self._transaction.__enter__()

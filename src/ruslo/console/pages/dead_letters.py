@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -20,12 +20,10 @@ from ruslo.console.messages.reading import PARTITIONS_MAX, Budget, Filter, Recor
 from ruslo.console.render import link
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
-from ruslo.records.builder import build_batch
 from ruslo.records.record import Record
-from ruslo.runs.dead_letters import ORIGIN_HEADERS, Origin, origin_of
+from ruslo.runs.dead_letters import ORIGIN_HEADERS, Origin, origin_of, record_batches
 
 _REPLAY_RECORDS_MAX = 1000
-_BATCH_MAX_BYTES = 512 * 1024
 _REPLAY_TIMEOUT_S = 12.0
 _REASONS_MAX = 8
 
@@ -123,21 +121,11 @@ async def _send(console: Console, letters: DeadLetters) -> int:
         origin = letters.origins[record.partition, record.offset]
         by_partition.setdefault(TopicPartition(origin.topic, origin.partition), []).append(record)
     for tp, records in by_partition.items():
-        for batch in _batches(records):
-            await raw.produce({tp: build_batch(batch)})
+        for batch in record_batches(map(_without_origin, records)):
+            await raw.produce({tp: batch})
     return len(letters.records)
 
 
-def _batches(records: Iterable[ConsumedRecord]) -> Iterable[list[Record]]:
-    waiting: list[Record] = []
-    size_bytes = 0
-    for record in records:
-        headers = tuple(header for header in record.headers if header[0] not in ORIGIN_HEADERS)
-        length = len(record.key or b"") + len(record.value or b"") + sum(len(v or b"") for _, v in headers)
-        if waiting and size_bytes + length > _BATCH_MAX_BYTES:
-            yield waiting
-            waiting, size_bytes = [], 0
-        waiting.append(Record(len(waiting), record.timestamp_ms, record.key, record.value, headers))
-        size_bytes += length
-    if waiting:
-        yield waiting
+def _without_origin(record: ConsumedRecord) -> Record:
+    headers = tuple(header for header in record.headers if header[0] not in ORIGIN_HEADERS)
+    return Record(0, record.timestamp_ms, record.key, record.value, headers)

@@ -58,11 +58,23 @@ class PipelineContext:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source(ABC):
+class Connector(ABC):
     TYPE: ClassVar[str]
     DOC: ClassVar[str]
     KEYS: ClassVar[tuple[Key, ...]]
 
+    def topics(self) -> tuple[str, ...]:
+        """The topics it reads or writes."""
+        return ()
+
+    @property
+    def cluster(self) -> str | None:
+        """The cluster of these topics, unless it is the pipeline's own."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(Connector):
     @property
     @abstractmethod
     def is_stream(self) -> bool:
@@ -84,22 +96,9 @@ class Source(ABC):
         """Whether the pipeline must name a dead-letter topic."""
         return False
 
-    def topics(self) -> tuple[str, ...]:
-        """The topics it reads."""
-        return ()
-
-    @property
-    def cluster(self) -> str | None:
-        """The cluster of these topics, unless it is the pipeline's own."""
-        return None
-
 
 @dataclass(frozen=True, kw_only=True)
-class Sink(ABC):
-    TYPE: ClassVar[str]
-    DOC: ClassVar[str]
-    KEYS: ClassVar[tuple[Key, ...]]
-
+class Sink(Connector):
     @abstractmethod
     def stream(self, rows: DataFrame, mode: str, context: PipelineContext) -> DataStreamWriter:
         """A writer without trigger, checkpoint, name and output mode, which the runner sets."""
@@ -110,13 +109,6 @@ class Sink(ABC):
 
     def problems(self, mode: str) -> Iterator[Problem]:
         yield from ()
-
-    def topics(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def cluster(self) -> str | None:
-        return None
 
     def transaction_cluster(self, bootstrap: str) -> str | None:
         """The cluster to which it writes transactions, if it does; ``bootstrap`` is the pipeline's own."""

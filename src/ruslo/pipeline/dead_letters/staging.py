@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pyspark import TaskContext
 
 from ruslo.model.errors import StorageError
-from ruslo.pipeline.dead_letters.record import dead_letter_batches, origin_key
+from ruslo.pipeline.dead_letters.record import origin_key
 from ruslo.pipeline.staging.files import open_files
 from ruslo.pipeline.staging.folder import check_prepared
 from ruslo.pipeline.staging.identity import BatchIdentity, TaskBatch
 from ruslo.records.reader import check_crc, iter_batches, read_records
 from ruslo.records.record import Record
+from ruslo.runs.dead_letters import record_batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class DeadLetterStaging:
     def add(self, dead_letters: Sequence[Record]) -> None:
         check_prepared(self.location)
         file = open_files(self.location).create(f"{self.folder}/{uuid.uuid4().hex}.batches")
-        for batch in dead_letter_batches(dead_letters):
+        for batch in record_batches(dead_letters):
             file.write(batch)
         file.close()
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 from ruslo.client.admin.log_dirs import LogDirs
 from ruslo.client.admin.offsets import Offsets
@@ -17,8 +17,6 @@ from ruslo.model.ids import Uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.source.options import SourceOptions
 from ruslo.pipeline.source.positions import EARLIEST, LATEST, Positions, resolve
-
-T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 _DEFAULT_BYTES_PER_OFFSET: Final = 1024.0
@@ -54,7 +52,7 @@ class DriverClient:
 
     def partitions(self) -> dict[TopicPartition, TopicInfo]:
         """The partitions of the subscription that exist now."""
-        return self._run(self._partitions())
+        return self._runner.run(self._partitions())
 
     async def _partitions(self) -> dict[TopicPartition, TopicInfo]:
         subscription = self._options.subscription
@@ -70,21 +68,21 @@ class DriverClient:
         async def attempt() -> bool:
             return name in (await self._cluster.metadata([name])).topics
 
-        return self._run(self._cluster.retrying(attempt))
+        return self._runner.run(self._cluster.retrying(attempt))
 
     # -- offsets
 
     def resolve(
         self, positions: Positions, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        return self._run(resolve(self._offsets, positions, partitions, self._options.read_committed))
+        return self._runner.run(resolve(self._offsets, positions, partitions, self._options.read_committed))
 
     def earliest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._run(self._find(partitions, EARLIEST))
+        return self._runner.run(self._find(partitions, EARLIEST))
 
     def latest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         """The end offsets that the query may read: the last stable offsets with read_committed."""
-        return self._run(self._find(partitions, LATEST))
+        return self._runner.run(self._find(partitions, LATEST))
 
     async def _find(self, partitions: Collection[TopicPartition], spec: int) -> dict[TopicPartition, int]:
         found = await self._offsets.find(
@@ -99,7 +97,7 @@ class DriverClient:
             partitions = await self._partitions()
             return partitions, await self._find(partitions, LATEST)
 
-        return self._run(fetch())
+        return self._runner.run(fetch())
 
     # -- sizes
 
@@ -108,7 +106,7 @@ class DriverClient:
         now_ms = self._clock.monotonic_ms()
         unknown = any(partition not in self._bytes_per_offset for partition in partitions)
         if unknown or now_ms >= self._sizes_expire_at_ms:
-            self._bytes_per_offset = self._run(self._measure(partitions))
+            self._bytes_per_offset = self._runner.run(self._measure(partitions))
             self._sizes_expire_at_ms = now_ms + _SIZES_MAX_AGE_MS
         return self._bytes_per_offset
 
@@ -128,7 +126,7 @@ class DriverClient:
         return measured
 
     def leader_replicas(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Replica]:
-        return self._run(self._leader_replicas(partitions))
+        return self._runner.run(self._leader_replicas(partitions))
 
     async def _leader_replicas(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Replica]:
         leaders = await self._cluster.leaders(list(partitions))
@@ -140,9 +138,6 @@ class DriverClient:
                     if replica.partition in wanted and not replica.is_future:
                         found[replica.partition] = Replica(directory.path, replica.size_bytes)
         return found
-
-    def _run(self, call: Coroutine[object, object, T]) -> T:
-        return self._runner.run(call)
 
 
 def topic_ids(topics: Iterable[TopicInfo]) -> dict[str, Uuid]:

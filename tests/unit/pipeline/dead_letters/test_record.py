@@ -3,12 +3,12 @@ from __future__ import annotations
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.dead_letters.record import (
     batches_by_partition,
-    dead_letter_batches,
     origin_headers,
     origin_key,
 )
 from ruslo.records.reader import read_records
 from ruslo.records.record import Record
+from ruslo.runs.dead_letters import record_batches
 
 
 def dead_letter(offset: int, value: bytes = b"junk", partition: int = 3) -> Record:
@@ -29,4 +29,4 @@ def test_dead_letters_of_a_source_partition_stay_in_order() -> None:
 
 def test_a_large_dead_letter_gets_a_batch_of_its_own() -> None:
     records = [dead_letter(1, bytes(100)), dead_letter(2, bytes(700_000)), dead_letter(3), dead_letter(4)]
-    assert [offsets(batch) for batch in dead_letter_batches(records)] == [[1], [2], [3, 4]]
+    assert [offsets(batch) for batch in record_batches(records)] == [[1], [2], [3, 4]]

@@ -19,8 +19,8 @@ from ruslo.model.topics import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Top
 from ruslo.testing.histories import Isolation, check
 from ruslo.testing.simulation.clock import SimClock
 from ruslo.testing.simulation.nodes.clients.client import SimClient
-from ruslo.testing.simulation.nodes.clients.group_member import ALL_ANSWERED, GroupMember
-from ruslo.testing.simulation.nodes.clients.pipeliner import ENDS_RISE, Pipeliner
+from ruslo.testing.simulation.nodes.clients.group_member import GroupMember
+from ruslo.testing.simulation.nodes.clients.pipeliner import Pipeliner
 from ruslo.testing.simulation.nodes.clients.readers import Auditor, Reader
 from ruslo.testing.simulation.nodes.clients.writers import (
     Committer,
@@ -250,15 +250,8 @@ class NodesChaos:
             for error in host.process.unhandled() if host.process is not None else ():
                 raise InvariantBrokenError(NO_SURPRISE, f"node {host.id}: {error!r}") from error
         for client in clients:
-            problems = client.problems if isinstance(client, Committer) else []
-            if isinstance(client, Reader):
-                problems = client.rejected_positions
-            if problems:
-                raise InvariantBrokenError(ACKED_KEPT, "; ".join(problems))
-            if isinstance(client, GroupMember) and client.problems:
-                raise InvariantBrokenError(ALL_ANSWERED, "; ".join(client.problems))
-            if isinstance(client, Pipeliner) and client.problems:
-                raise InvariantBrokenError(ENDS_RISE, "; ".join(client.problems))
+            if client.problems:
+                raise InvariantBrokenError(client.invariant, "; ".join(client.problems))
 
     def _check_ledger(self, auditor: Auditor) -> None:
         """Every acknowledged record is read, once and in order."""

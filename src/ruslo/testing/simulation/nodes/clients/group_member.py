@@ -27,13 +27,14 @@ _REBALANCE_MS = 30_000
 
 
 class GroupMember(SimClient):
+    invariant = ALL_ANSWERED
+
     def __init__(
         self, name: str, cluster: SimCluster, history: History, group_id: str, topics: list[str]
     ) -> None:
         super().__init__(name, cluster, history)
         self._group_id = group_id
         self._topics = topics
-        self.problems: list[str] = []
 
     async def run(self) -> None:
         while not self.stopping:

@@ -34,12 +34,13 @@ Ends = dict[Isolation, int]
 
 
 class Pipeliner(SimClient):
+    invariant = ENDS_RISE
+
     def __init__(
         self, name: str, cluster: SimCluster, history: History, partitions: list[TopicPartition]
     ) -> None:
         super().__init__(name, cluster, history)
         self._partitions = partitions
-        self.problems: list[str] = []
 
     async def run(self) -> None:
         async with self.connect() as cluster:

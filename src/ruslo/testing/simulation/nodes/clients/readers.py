@@ -37,8 +37,6 @@ class Reader(SimClient):
         self._stem = name
         self._isolation = isolation
         self._partitions = partitions
-        self.rejected_positions: list[str] = []
-        """Positions returned by one leader that another leader rejected."""
 
     async def run(self) -> None:
         life = 0
@@ -60,31 +58,24 @@ class Reader(SimClient):
                             positions[tp] = await self.poll(cluster, tp, positions[tp], self._isolation)
                     except KafkaError as error:
                         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                            self.rejected_positions.append(f"{tp} at {positions[tp]}")
+                            # One leader returned the position, and another leader rejects it.
+                            self.problems.append(f"{tp} at {positions[tp]}")
 
     async def poll(self, cluster: Cluster, tp: TopicPartition, start: int, isolation: Isolation) -> int:
         """Returns the next position."""
-        self.invoke(Poll(isolation))
-        try:
+        with self.recorded(Poll(isolation), Kind.FAIL) as calls:
             span = await _read(cluster, tp, start, isolation)
-        except KafkaError as error:
-            self.complete(Kind.FAIL, Poll(isolation), str(error))
-            raise
-        self.complete(Kind.OK, Poll(isolation, (span,)))
+            calls.append(Poll(isolation, (span,)))
         return span.end
 
     async def list_end(
         self, cluster: Cluster, tp: TopicPartition, isolation: Isolation, *, final: bool = False
     ) -> int:
-        self.invoke(ListEnds(isolation, final))
         committed = isolation is Isolation.READ_COMMITTED
-        try:
+        with self.recorded(ListEnds(isolation, final), Kind.FAIL) as calls:
             found = await Offsets(cluster).find({tp: Spec.LATEST}, read_committed=committed)
-        except KafkaError as error:
-            self.complete(Kind.FAIL, ListEnds(isolation, final), str(error))
-            raise
-        end = found[tp].offset
-        self.complete(Kind.OK, ListEnds(isolation, final, ((tp, end),)))
+            end = found[tp].offset
+            calls.append(ListEnds(isolation, final, ((tp, end),)))
         return end
 
 

@@ -139,38 +139,23 @@ class TransactionalWriter(SimClient):
         if self.random.random() < 0.4:
             key = f"{self.name}.{self.random.randrange(KEYS)}"
             batches[self._keyed] = [batch_of(self.now_ms(), key, element)]
-        self.invoke(call)
-        try:
+        with self.recorded(call):
             await producer.send(batches)
-        except KafkaError as error:
-            self.complete(Kind.INFO, call, str(error))
-            raise
-        self.complete(Kind.OK, call)
 
     async def _send_offsets(self, producer: TransactionalProducer, offsets: GroupOffsets, name: str) -> None:
         if self._position is None:
             self._position = await self._committed_position(offsets)
         first = self._position
         call = SendOffsets(name, self._group, self._source, first, first + self.random.randint(1, 9))
-        self.invoke(call)
-        try:
+        with self.recorded(call):
             await producer.commit_offsets(self._group, {self._source: call.end})
-        except KafkaError as error:
-            self.complete(Kind.INFO, call, str(error))
-            raise
-        self.complete(Kind.OK, call)
         self._position = call.end
 
     async def _committed_position(self, offsets: GroupOffsets) -> int:
-        call = FetchOffsets(self._group)
-        self.invoke(call)
-        try:
+        with self.recorded(FetchOffsets(self._group), Kind.FAIL) as calls:
             found = (await offsets.fetch(self._group, require_stable=True)).get(self._source)
-        except KafkaError as error:
-            self.complete(Kind.FAIL, call, str(error))
-            raise
-        offset = NO_OFFSET if found is None else found.offset
-        self.complete(Kind.OK, FetchOffsets(self._group, False, ((self._source, offset),)))
+            offset = NO_OFFSET if found is None else found.offset
+            calls.append(FetchOffsets(self._group, False, ((self._source, offset),)))
         return max(offset, 0)
 
     async def _end(self, producer: TransactionalProducer, name: str, *, commit: bool) -> bool:
@@ -208,7 +193,6 @@ class Committer(SimClient):
         self._tp = tp
         self._last = 0
         self.acked: list[int] = []
-        self.problems: list[str] = []
 
     async def run(self) -> None:
         async with self.connect() as cluster:
