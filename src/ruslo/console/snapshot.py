@@ -13,6 +13,7 @@ from ruslo.client.admin.offsets import Spec
 from ruslo.client.wire.metadata import Node, TopicInfo
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
+from ruslo.model.units import sum_known
 from ruslo.protocol.messages.metadata_request import MetadataRequest
 from ruslo.protocol.messages.metadata_response import MetadataResponse
 
@@ -36,11 +37,8 @@ class Snapshot:
     """The round trip of a cheap request by broker."""
 
     def topic_size(self, name: str) -> int | None:
-        sizes = [
-            self.sizes.get(TopicPartition(name, each.partition)) for each in self.topics[name].partitions
-        ]
-        known = [size for size in sizes if size is not None]
-        return sum(known) if known else None
+        partitions = (TopicPartition(name, each.partition) for each in self.topics[name].partitions)
+        return sum_known(map(self.sizes.get, partitions))
 
 
 async def take_snapshot(admin: Admin, before: Snapshot | None, *, with_sizes: bool) -> Snapshot:

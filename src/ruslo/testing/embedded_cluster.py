@@ -204,12 +204,10 @@ class EmbeddedCluster:
     def _is_running(self, node_id: int) -> bool:
         return node_id in self._nodes and self._nodes[node_id].running
 
-    def _responsive(self) -> list[ClusterNode]:
-        return [node for node in self._nodes.values() if node.is_ready and not node.paused]
-
     def _active_controller(self) -> int | None:
         """The leader of the highest epoch that any node knows: a partitioned node may know an older one."""
-        known = [node.query(_epoch_and_leader) for node in self._responsive()]
+        responsive = [node for node in self._nodes.values() if node.is_ready and not node.paused]
+        known = [each.query(lambda node: (node.raft.epoch, node.raft.leader_id)) for each in responsive]
         epoch, leader_id = max(known, default=(-1, -1))
         return leader_id if self._is_running(leader_id) and (epoch, leader_id) in known else None
 
@@ -237,10 +235,6 @@ class _PartitionState(NamedTuple):
     partition: int
     leader_id: int
     in_sync: bool
-
-
-def _epoch_and_leader(node: Node) -> tuple[int, int]:
-    return node.raft.epoch, node.raft.leader_id
 
 
 def _partition_states(node: Node) -> list[_PartitionState]:

@@ -103,7 +103,10 @@ class Transactions:
             response = await self._cluster.node(
                 node_id, request, ListTransactionsResponse, min_version=min_version
             )
-            check_code(response.error_code, _list_problem(response.error_code, node_id, pattern))
+            problem = f"broker {node_id} cannot list its transactions"
+            if response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION:
+                problem = f"{pattern!r} is not a valid RE2 regular expression"
+            check_code(response.error_code, problem)
             return [
                 TransactionListing(each.transactional_id, each.producer_id, each.transaction_state, node_id)
                 for each in response.transaction_states
@@ -204,9 +207,3 @@ def _problem(transactional_id: str, code: int = ErrorCode.NONE) -> str:
     if code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         return f"transactional id {transactional_id!r} does not exist"
     return f"transactional id {transactional_id!r}"
-
-
-def _list_problem(code: int, node_id: int, pattern: str | None) -> str:
-    if code == ErrorCode.INVALID_REGULAR_EXPRESSION:
-        return f"{pattern!r} is not a valid RE2 regular expression"
-    return f"broker {node_id} cannot list its transactions"

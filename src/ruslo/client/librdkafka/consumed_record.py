@@ -7,19 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias
 
 from ruslo.client.errors import UndecodableRecord
+from ruslo.client.librdkafka.type_variables import K_co, V_co
 from ruslo.model.topics import TopicPartition
 
 if TYPE_CHECKING:
     import confluent_kafka
-    from typing_extensions import TypeVar
-
-    K_co = TypeVar("K_co", default=bytes | None, covariant=True)
-    V_co = TypeVar("V_co", default=bytes | None, covariant=True)
-else:
-    from typing import TypeVar
-
-    K_co = TypeVar("K_co", covariant=True)
-    V_co = TypeVar("V_co", covariant=True)
 
 Deserializer: TypeAlias = Callable[[bytes | None], V_co]
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     ConsumedV = TypeVar("ConsumedV", default=bytes | None)
     ProducedK = TypeVar("ProducedK", default=bytes | str | None)
     ProducedV = TypeVar("ProducedV", default=bytes | str | None)
+    K_co = TypeVar("K_co", default=bytes | None, covariant=True)
+    V_co = TypeVar("V_co", default=bytes | None, covariant=True)
 else:
     from typing import TypeVar
 
@@ -18,3 +20,5 @@ else:
     ConsumedV = TypeVar("ConsumedV")
     ProducedK = TypeVar("ProducedK")
     ProducedV = TypeVar("ProducedV")
+    K_co = TypeVar("K_co", covariant=True)
+    V_co = TypeVar("V_co", covariant=True)

@@ -14,6 +14,7 @@ from ruslo.client.views.group_lag import end_offsets
 from ruslo.client.wire.coordinators import value_of
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
+from ruslo.model.units import sum_known
 
 
 class TopicReader(NamedTuple):
@@ -77,8 +78,9 @@ class GroupSurvey:
         )
 
     def _lag(self, committed: Committed) -> int | None:
-        known = [max(0, self.ends[tp] - each.offset) for tp, each in committed.items() if tp in self.ends]
-        return sum(known) if known else None
+        return sum_known(
+            max(0, self.ends[tp] - each.offset) for tp, each in committed.items() if tp in self.ends
+        )
 
 
 async def survey_groups(

@@ -7,13 +7,14 @@ from dataclasses import asdict, dataclass
 
 from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.configs import Resource
-from ruslo.client.admin.group_descriptions import CONSUMER, GroupDescription, GroupMember
+from ruslo.client.admin.group_descriptions import CONSUMER, GroupDescription
 from ruslo.client.views.group_lag import NOT_COMMITTED, measure_lag
 from ruslo.client.views.group_survey import GroupSurvey, survey_groups
 from ruslo.client.wire.by_topic import indexes_by_topic
 from ruslo.client.wire.coordinators import value_of
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
+from ruslo.model.units import sum_known
 
 ASSIGNOR_ERROR = "ruslo.assignor.error"
 """A read-only config of a group, reported by Ruslo's coordinators: the last error of the assignor."""
@@ -60,7 +61,7 @@ class GroupView:
 
     @property
     def lag(self) -> int | None:
-        return _total(row.lag for row in self.partitions)
+        return sum_known(row.lag for row in self.partitions)
 
     @property
     def lag_seconds(self) -> float | None:
@@ -127,7 +128,11 @@ async def describe_group(admin: Admin, group_id: str) -> GroupView:
                 lag.records,
                 lag.seconds,
                 None if commit is None else commit.metadata,
-                *((None,) * 4 if owner is None else _member_fields(owner)),
+                *(
+                    (None,) * 4
+                    if owner is None
+                    else (owner.member_id, owner.client_id, owner.host, owner.instance_id)
+                ),
             )
         )
     node = (await admin.cluster.metadata([])).nodes.get(description.coordinator_id)
@@ -141,10 +146,6 @@ async def describe_group(admin: Admin, group_id: str) -> GroupView:
 
 async def describe_one(admin: Admin, group_id: str) -> GroupDescription:
     return value_of((await admin.groups.describe([group_id]))[group_id])
-
-
-def _member_fields(member: GroupMember) -> tuple[str, str, str, str | None]:
-    return member.member_id, member.client_id, member.host, member.instance_id
 
 
 async def _assignor_error(admin: Admin, group: GroupDescription) -> str | None:
@@ -209,8 +210,3 @@ def _head(group: GroupDescription) -> dict[str, object]:
 
 def _by_topic(partitions: tuple[TopicPartition, ...] | None) -> Mapping[str, list[int]] | None:
     return None if partitions is None else indexes_by_topic(partitions)
-
-
-def _total(lags: Iterable[int | None]) -> int | None:
-    known = [lag for lag in lags if lag is not None]
-    return sum(known) if known else None

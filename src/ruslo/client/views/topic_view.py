@@ -10,6 +10,7 @@ from ruslo.client.wire.metadata import TopicInfo
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import uuid_to_text
 from ruslo.model.topics import TopicPartition
+from ruslo.model.units import sum_known
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,7 @@ class TopicView:
 
     @property
     def size_bytes(self) -> int | None:
-        known = [p.size_bytes for p in self.partitions if p.size_bytes is not None]
-        return sum(known) if known else None
+        return sum_known(p.size_bytes for p in self.partitions)
 
     def shown_configs(self, everything: bool) -> list[ConfigEntry]:
         return [c for c in self.configs if everything or c.source == ConfigSource.TOPIC]

@@ -192,8 +192,10 @@ class Cluster:
                 expired = self._clock.monotonic_ms() + backoff_ms >= deadline
                 if not error.code.retriable or error.code in final or never_reached or expired:
                     raise
-                if error.code.refreshes_metadata or error.code == ErrorCode.NOT_CONTROLLER:
-                    self._invalidate()
+                is_stale = error.code.refreshes_metadata or error.code == ErrorCode.NOT_CONTROLLER
+                if is_stale and self._known is not None:
+                    self._known.topics.clear()
+                    self._known.controller_id = -1
             await asyncio.sleep(backoff_ms * random.uniform(0.8, 1.2) / 1000)
             backoff_ms = min(backoff_ms * 2, _BACKOFF_MAX_MS)
 
@@ -237,11 +239,6 @@ class Cluster:
         # Partitions that Metadata does not list do not exist: a retry would not help.
         await self.retrying(attempt, final=(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,))
         return {partition: results[partition] for partition in partitions}
-
-    def _invalidate(self) -> None:
-        if self._known is not None:
-            self._known.topics.clear()
-            self._known.controller_id = -1
 
 
 def _leader(known: ClusterMetadata, partition: TopicPartition) -> int | None:

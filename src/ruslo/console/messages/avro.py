@@ -43,7 +43,8 @@ class AvroSchema:
             self._schema = fastavro.parse_schema(parsed)
         except (SchemaParseException, UnknownType, ValueError, KeyError, TypeError, AttributeError) as error:
             raise AvroError(f"The schema is not a valid Avro schema: {error!r}") from None
-        if any(_is_zero_length(items, _named(parsed)) for items in _items_of_arrays(parsed)):
+        arrays = [part for part in _parts(parsed) if part.get("type") == "array"]
+        if any(_is_zero_length(array.get("items"), _named(parsed)) for array in arrays):
             # Two bytes of such a value could declare billions of items.
             raise AvroError("The console does not decode arrays of zero-length items.")
 
@@ -107,10 +108,6 @@ def _parts(schema: object) -> Iterator[dict[str, Any]]:
             yield from _parts(schema.get(name))
         for field in schema.get("fields", ()):
             yield from _parts(field.get("type"))
-
-
-def _items_of_arrays(schema: object) -> list[object]:
-    return [part.get("items") for part in _parts(schema) if part.get("type") == "array"]
 
 
 def _named(schema: object) -> dict[str, object]:

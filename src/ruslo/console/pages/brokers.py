@@ -18,6 +18,7 @@ from ruslo.console.forms import Form, paged
 from ruslo.console.snapshot import Snapshot
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
+from ruslo.model.units import sum_known
 
 _PER_PAGE = 200
 
@@ -103,7 +104,10 @@ async def broker(request: Request) -> Response:
     search, only = query.text("q"), Only(query.choice("only", list(Only), Only.ALL))
     held = list(_replicas(snapshot, node_id))
     wanted = [
-        each for each in held if search.lower() in each.partition.topic.lower() and _is_wanted(each, only)
+        each
+        for each in held
+        if search.lower() in each.partition.topic.lower()
+        and {Only.LED: each.leads, Only.OUT_OF_SYNC: not each.is_in_sync}.get(only, True)
     ]
     return console.page(
         request,
@@ -114,7 +118,7 @@ async def broker(request: Request) -> Response:
         held=len(held),
         led=sum(each.leads for each in held),
         out_of_sync=sum(not each.is_in_sync for each in held),
-        used_bytes=_sum_known(held),
+        used_bytes=sum_known(each.size_bytes for each in held),
         shown=paged(sorted(wanted, key=lambda each: (each.is_internal, each.partition)), query, _PER_PAGE),
         search=search,
         only=only,
@@ -141,18 +145,3 @@ def _replicas(snapshot: Snapshot, node_id: int) -> Iterator[Replica]:
                     each.leader_id,
                     sizes.get(tp),
                 )
-
-
-def _is_wanted(replica: Replica, only: Only) -> bool:
-    match only:
-        case Only.LED:
-            return replica.leads
-        case Only.OUT_OF_SYNC:
-            return not replica.is_in_sync
-        case Only.ALL:
-            return True
-
-
-def _sum_known(held: list[Replica]) -> int | None:
-    known = [each.size_bytes for each in held if each.size_bytes is not None]
-    return sum(known) if known else None

@@ -139,20 +139,17 @@ async def _destroy(
             return await execute(view)
     except (FormError, KafkaError) as error:
         form_error = error_text(error)
-    facts = [*_contents(view), ("Read by", await _readers(console, name))]
+    facts: list[tuple[str, object]] = [
+        ("Partitions", len(view.partitions)),
+        ("Records", f"at most {count(view.record_count)}"),
+        ("Size", size(view.size_bytes)),
+        ("Read by", await _readers(console, name)),
+    ]
     if view.internal:
         facts.append(("Internal", "yes, the cluster needs it"))
     back = f"/topics/{name}"
     preview = Preview(title, facts, button, form, warning, must_type=name, back=back)
     return console.form_page(request, "topic_confirm.html", preview, form_error, topic=name)
-
-
-def _contents(view: TopicView) -> list[tuple[str, object]]:
-    return [
-        ("Partitions", len(view.partitions)),
-        ("Records", f"at most {count(view.record_count)}"),
-        ("Size", size(view.size_bytes)),
-    ]
 
 
 async def _readers(console: Console, topic: str) -> str:

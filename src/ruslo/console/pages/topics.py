@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ruslo.client.admin.configs import ConfigSource
-from ruslo.client.views.group_survey import TopicReader
 from ruslo.client.views.partition_health import risk_of
 from ruslo.client.views.topic_view import describe_topic
 from ruslo.console.console import Console, console_of
@@ -43,11 +42,13 @@ async def topics(request: Request) -> Response:
     rows = [
         _row(console, snapshot, name)
         for name in snapshot.topics
-        if search.lower() in name.lower() and (internal or not _is_internal(snapshot, name))
+        if search.lower() in name.lower()
+        and (internal or not (snapshot.topics[name].internal or name in INTERNAL_TOPICS))
     ]
     rows.sort(key=lambda row: row.name)
     if sort != "name":
-        rows.sort(key=lambda row: -_sort_value(row, sort))
+        field = {"partitions": "partitions", "size": "size_bytes", "rate": "records_per_s"}[sort]
+        rows.sort(key=lambda row: -(getattr(row, field) or 0))
     return console.page(
         request,
         "topics.html",
@@ -91,10 +92,6 @@ async def _updates(console: Console, name: str) -> AsyncIterator[str]:
             yield event("figures", {"records-rate": f"{rate(newest.records_per_s)}/s"})
 
 
-def _is_internal(snapshot: Snapshot, name: str) -> bool:
-    return snapshot.topics[name].internal or name in INTERNAL_TOPICS
-
-
 def _row(console: Console, snapshot: Snapshot, name: str) -> TopicRow:
     info = snapshot.topics[name]
     return TopicRow(
@@ -114,18 +111,13 @@ def _worst(snapshot: Snapshot, name: str) -> str | None:
     return None if worst is None else worst.label
 
 
-def _sort_value(row: TopicRow, sort: str) -> float:
-    values = {"partitions": row.partitions, "size": row.size_bytes or 0, "rate": row.records_per_s}
-    return values[sort]
-
-
 async def topic_groups(request: Request) -> Response:
     """The groups that read a topic, by descending lag; its page embeds the first rows (``few``)."""
     console, name = console_of(request), str(request.path_params["topic"])
     query = Form.of_query(request.query_params)
     await console.admin.topics.describe(name)
     survey = await console.lags.survey()
-    found = sorted(survey.readers(name), key=_by_lag)
+    found = sorted(survey.readers(name), key=lambda reader: (-(reader.lag or 0), reader.group_id))
     return console.page(
         request,
         "topic_groups.html",
@@ -134,7 +126,3 @@ async def topic_groups(request: Request) -> Response:
         unknown=survey.unknown,
         few=query.flag("few"),
     )
-
-
-def _by_lag(reader: TopicReader) -> tuple[int, str]:
-    return -(reader.lag or 0), reader.group_id

@@ -34,20 +34,17 @@ async def transactions(request: Request) -> Response:
         each.transactional_id for each in listed[:_SHOWN_MAX]
     )
     rows = [each for each in described.values() if isinstance(each, TransactionDescription)]
+    rows.sort(key=lambda row: float("inf") if row.start_ms is None else row.start_ms)
     return console.page(
         request,
         "transactions.html",
-        rows=[(row, shown_by_topic(row.partitions)) for row in sorted(rows, key=_oldest_first)],
+        rows=[(row, shown_by_topic(row.partitions)) for row in rows],
         left=max(0, len(listed) - _SHOWN_MAX),
         show_all=show_all,
         search=search,
         searched=query.flag("hanging"),
         hanging=await _hanging(console) if query.flag("hanging") else [],
     )
-
-
-def _oldest_first(row: TransactionDescription) -> float:
-    return row.start_ms if row.start_ms is not None else float("inf")
 
 
 async def _hanging(console: Console) -> list[HangingTransaction]:

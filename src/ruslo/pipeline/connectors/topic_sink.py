@@ -121,7 +121,8 @@ class TopicSink(Sink):
             columns["topic"] = _column(rows, "topic_column", self.topic_column)
         if self.key is not None:
             key = _column(rows, "key", self.key)
-            columns["key"] = key if _is_bytes(rows, self.key) else key.cast("string")
+            is_bytes = rows.schema[self.key].dataType.typeName() == "binary"
+            columns["key"] = key if is_bytes else key.cast("string")
         if self.value_column is not None:
             columns["value"] = _column(rows, "value_column", self.value_column)
         else:
@@ -145,7 +146,3 @@ def _column(rows: DataFrame, key: str, name: str) -> Column:
             f"the sink's '{key}' names the unknown column {name!r}. {nearest(name, rows.columns)}"
         )
     return F.col(f"`{name}`")
-
-
-def _is_bytes(rows: DataFrame, name: str) -> bool:
-    return rows.schema[name].dataType.typeName() == "binary"

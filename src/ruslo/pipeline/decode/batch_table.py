@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 import numpy as np
@@ -102,19 +102,8 @@ class BatchTable:
         return self.data[at : at + int(self.sizes[number])]
 
     def take(self, kept: npt.NDArray[np.bool_] | slice) -> BatchTable:
-        return BatchTable(
-            self.data,
-            self.at[kept],
-            self.sizes[kept],
-            self.base_offsets[kept],
-            self.last_offsets[kept],
-            self.attributes[kept],
-            self.base_timestamps[kept],
-            self.max_timestamps[kept],
-            self.producer_ids[kept],
-            self.counts[kept],
-            self.crcs[kept],
-        )
+        columns = (getattr(self, each.name)[kept] for each in fields(self)[1:])
+        return BatchTable(self.data, *columns)
 
     def check_crcs(self) -> None:
         """Raise ProtocolError for the first batch that was damaged in transit or on disk."""

@@ -66,28 +66,12 @@ def _skip_headers(data: Bytes, pos: int, stop: int) -> int:
     return pos
 
 
-_WALK = PAIR(
-    BYTES,
-    INT64S,
-    INT64S,
-    INT64S,
-    INT64S,
-    INT64S,
-    INT64S,
-    INT64S,
-    INT64,
-    INT64,
-    INT64S,
-    INT64S,
-    INT64S,
-    INT32S,
-    INT64S,
-    INT32S,
-    INT64S,
+@compiled(
+    PAIR(
+        *(BYTES, INT64S, INT64S, INT64S, INT64S, INT64S, INT64S, INT64S, INT64, INT64),
+        *(INT64S, INT64S, INT64S, INT32S, INT64S, INT32S, INT64S),
+    )
 )
-
-
-@compiled(_WALK)
 def walk(
     data: Bytes,
     starts: Int64s,

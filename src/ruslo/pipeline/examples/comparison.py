@@ -83,8 +83,8 @@ def _as_view(spark: SparkSession, chosen: DataFrame, expected: Sequence[Row]) ->
     try:
         rows = typed_rows(spark, chosen.schema.simpleString(), expected).collect()
     except PySparkException as error:
-        columns = chosen.schema.simpleString()
-        return [], f"the expected rows do not fit the view's columns ({columns}): {_short(error)}"
+        columns, reason = chosen.schema.simpleString(), str(error).partition("\n")[0]
+        return [], f"the expected rows do not fit the view's columns ({columns}): {reason}"
     return [_text(row.asDict(recursive=True)) for row in rows], None
 
 
@@ -120,7 +120,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return value
-
-
-def _short(error: BaseException) -> str:
-    return str(error).partition("\n")[0]

@@ -42,16 +42,10 @@ def read_python(text: str, path: Path, findings: Findings) -> Located | None:
 
 def _assigned(tree: ast.Module) -> ast.expr | None:
     for node in tree.body:
-        targets = (
-            node.targets
-            if isinstance(node, ast.Assign)
-            else [node.target]
-            if isinstance(node, ast.AnnAssign)
-            else []
-        )
-        if any(isinstance(target, ast.Name) and target.id == VARIABLE for target in targets):
-            assert isinstance(node, ast.Assign | ast.AnnAssign)
-            return node.value
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(target, ast.Name) and target.id == VARIABLE for target in targets):
+                return node.value
     return None
 
 

@@ -162,9 +162,8 @@ class QueryRun:
         self.state, self.error = QueryState.WAITING, reason
         self.restarts += 1
         self._start_at = self._clock() + delay_ms / 1000
-        _log.warning(
-            "%s failed, restarting in %.1f s: %s", self.output.name, delay_ms / 1000, _first_line(reason)
-        )
+        first_line = reason.partition("\n")[0]
+        _log.warning("%s failed, restarting in %.1f s: %s", self.output.name, delay_ms / 1000, first_line)
 
     def _fail_for_good(self, reason: str) -> None:
         self.state, self.error = QueryState.FAILED, reason
@@ -174,7 +173,3 @@ class QueryRun:
 def _report_key(progress: StreamingQueryProgress) -> tuple[str, int, str]:
     """Identifies and orders reports: an idle query reports the same batch id many times."""
     return str(progress.runId), progress.batchId, progress.timestamp
-
-
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0]

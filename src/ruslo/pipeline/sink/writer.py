@@ -49,10 +49,6 @@ class _Setup:
     options: SinkOptions
     staging: StagingFolder
 
-    @property
-    def is_exactly_once(self) -> bool:
-        return self.options.delivery == "exactly_once"
-
 
 def _prepare(options: Mapping[str, str], schema: StructType) -> _Setup:
     parsed = SinkOptions.parse(options)
@@ -149,7 +145,7 @@ def _write(
     if setup.options.staging_path is not None:
         # Fail now rather than with the first batch that needs a file.
         setup.staging.check_shared()
-    if not setup.is_exactly_once:
+    if setup.options.delivery != "exactly_once":
         from ruslo.pipeline.sink.direct import send_directly
 
         return Sent(send_directly(setup.options.client, _encode(setup.options, iterator, context)))

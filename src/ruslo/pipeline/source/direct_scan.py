@@ -64,7 +64,7 @@ class _RangeScan:
         found = None if segment is None else self._find(segment)
         if segment is None:
             self._skip_lost(self._range.end)
-        elif segment.base_offset > self._offset and self._is_first(segment):
+        elif segment.base_offset > self._offset and self._files.at(0) is segment:
             self._skip_lost(segment.base_offset)
         elif found is None:
             following = self._files.after(segment)
@@ -90,9 +90,6 @@ class _RangeScan:
                 "later offsets. Use scan=wire"
             )
         return found
-
-    def _is_first(self, segment: Segment) -> bool:
-        return self._files.at(0) is segment
 
     def _read(self, segment: Segment, position: int) -> Iterator[BatchTable]:
         size = _READ_BYTES

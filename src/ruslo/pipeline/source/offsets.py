@@ -10,11 +10,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from ruslo.client.wire.by_topic import indexes_by_topic
 from ruslo.model.errors import ConfigError
 from ruslo.model.ids import ZERO_UUID, Uuid, uuid_from_text, uuid_to_text
 from ruslo.model.topics import TopicPartition
@@ -43,7 +44,9 @@ class SourceOffsets:
                 topics = msgspec.json.decode(value, type=dict[str, _Topic])
             else:
                 topics = msgspec.convert(value, dict[str, _Topic], strict=False)
-            ids = {name: _parse_id(topic.id) for name, topic in topics.items()}
+            ids = {
+                name: uuid_from_text(topic.id) if topic.id else ZERO_UUID for name, topic in topics.items()
+            }
         except (msgspec.DecodeError, ValueError) as error:
             raise ConfigError(
                 f"the checkpoint contains offsets of another source ({error}): {json.dumps(value)}; "
@@ -57,7 +60,7 @@ class SourceOffsets:
 
     def to_json(self) -> dict[str, dict[str, object]]:
         result: dict[str, dict[str, object]] = {}
-        for name, numbers in self._by_topic():
+        for name, numbers in indexes_by_topic(sorted(self.offsets)).items():
             topic_id = self.topic_ids.get(name, ZERO_UUID)
             result[name] = {
                 "id": "" if topic_id == ZERO_UUID else uuid_to_text(topic_id),
@@ -66,12 +69,6 @@ class SourceOffsets:
             if self.since:
                 result[name]["since"] = {str(n): self.since[TopicPartition(name, n)] for n in numbers}
         return result
-
-    def _by_topic(self) -> Iterator[tuple[str, list[int]]]:
-        by_topic: dict[str, list[int]] = {}
-        for partition in sorted(self.offsets):
-            by_topic.setdefault(partition.topic, []).append(partition.partition)
-        yield from by_topic.items()
 
     def reached(self) -> SourceOffsets:
         """The same offsets without the start of the batch."""
@@ -85,7 +82,3 @@ class SourceOffsets:
 
 def _by_partition(topics: Iterable[tuple[str, Mapping[int, int]]]) -> dict[TopicPartition, int]:
     return {TopicPartition(name, n): offset for name, offsets in topics for n, offset in offsets.items()}
-
-
-def _parse_id(text: str) -> Uuid:
-    return uuid_from_text(text) if text else ZERO_UUID

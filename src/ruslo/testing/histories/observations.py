@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ruslo.model.topics import TopicPartition
 from ruslo.testing.histories.digest import Digest, Read
-from ruslo.testing.histories.events import Isolation, ListEnds, ReadRange, SeenRecord
+from ruslo.testing.histories.events import Isolation, ReadRange, SeenRecord
 
 
 class Observation(NamedTuple):
@@ -96,10 +96,6 @@ class Observations:
 def _final(history: Digest, isolation: Isolation) -> dict[TopicPartition, tuple[int, Read]]:
     found: dict[TopicPartition, tuple[int, Read]] = {}
     for read, call in history.ends:
-        if _is_final(call, isolation):
+        if call.final and call.isolation is isolation:
             found.update({tp: (end, read) for tp, end in call.ends})
     return found
-
-
-def _is_final(call: ListEnds, isolation: Isolation) -> bool:
-    return call.final and call.isolation is isolation

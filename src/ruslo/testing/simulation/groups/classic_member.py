@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ruslo.client.wire.by_topic import indexes_by_topic
 from ruslo.machines.groups.consumer.embedded import read_assignment, read_subscription
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TopicPartition
@@ -126,7 +127,7 @@ class ClassicSimMember(SimMember):
     def _subscription(self) -> bytes:
         owned = [
             OwnedPartitions(topic=topic, partitions=partitions)
-            for topic, partitions in _by_topic(self.owned).items()
+            for topic, partitions in indexes_by_topic(sorted(self.owned)).items()
         ]
         subscription = ConsumerProtocolSubscription(
             topics=sorted(self.topics), owned_partitions=owned, generation_id=self._generation
@@ -283,14 +284,7 @@ class ClassicSimMember(SimMember):
 def _assignment(places: Iterable[TopicPartition]) -> bytes:
     assigned = [
         AssignedPartitions(topic=topic, partitions=partitions)
-        for topic, partitions in _by_topic(places).items()
+        for topic, partitions in indexes_by_topic(sorted(places)).items()
     ]
     body = ConsumerProtocolAssignment(assigned_partitions=assigned).to_bytes(ASSIGNMENT_VERSION)
     return ASSIGNMENT_VERSION.to_bytes(2, "big") + body
-
-
-def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(places):
-        by_topic.setdefault(topic, []).append(partition)
-    return by_topic
