@@ -10,14 +10,17 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from ruslo.client.admin.admin import Admin
+from ruslo.client.views.txn_abort_plan import AbortRefused
 from ruslo.console.confirmation import Preview
-from ruslo.console.forms import Form
+from ruslo.console.error_texts import error_text
+from ruslo.console.forms import Form, FormError
 from ruslo.console.lag_history import LagHistory
 from ruslo.console.messages.avro import AvroSchemas
 from ruslo.console.render import Renderer
 from ruslo.console.sampler import Sampler
 from ruslo.console.sessions import Sessions
 from ruslo.console.settings import ConsoleSettings
+from ruslo.model.errors import KafkaError
 from ruslo.net.channel import ChannelSettings
 
 CONNECTIONS = ChannelSettings(
@@ -36,6 +39,23 @@ class Flash(NamedTuple):
 
     text: str
     good: bool
+
+
+class FormResult:
+    """What a form led to: the preview of its change, or an error that was raised in the ``with`` block."""
+
+    def __init__(self) -> None:
+        self.preview: Preview | None = None
+        self.error: str | None = None
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, FormError | KafkaError | AbortRefused):
+            return False
+        self.error = error_text(error)
+        return True
 
 
 class Console:
@@ -61,13 +81,12 @@ class Console:
         self,
         request: Request,
         template: str,
-        preview: Preview | None,
-        form_error: str | None,
+        result: FormResult,
         **values: object,
     ) -> HTMLResponse:
         """A page with a form, and the preview of its change or the error in its fields."""
-        status = 422 if form_error else 200
-        return self.page(request, template, status=status, preview=preview, form_error=form_error, **values)
+        status, preview, error = 422 if result.error else 200, result.preview, result.error
+        return self.page(request, template, status=status, preview=preview, form_error=error, **values)
 
     def done(self, path: str, text: str, *, good: bool = True) -> Response:
         """Redirect to a page that shows a message; a reload does not repeat the change."""

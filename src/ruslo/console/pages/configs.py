@@ -9,11 +9,9 @@ from starlette.responses import Response
 
 from ruslo.client.admin.configs import Change, ConfigEntry, ConfigSource, Operation, Resource
 from ruslo.console.confirmation import Preview, is_confirmed
-from ruslo.console.console import console_of, form_of
-from ruslo.console.error_texts import error_text
+from ruslo.console.console import FormResult, console_of, form_of
 from ruslo.console.formats import with_unit
 from ruslo.console.forms import Form, FormError
-from ruslo.model.errors import KafkaError
 
 _SOURCES = {
     ConfigSource.TOPIC: "topic",
@@ -61,9 +59,9 @@ async def _config(request: Request, target: _Target) -> Response:
     console, form = console_of(request), form_of(request)
     query = Form.of_query(request.query_params)
     entries = await console.admin.configs.describe(target.resource, documentation=True, inherited=True)
-    preview, form_error = None, None
+    result = FormResult()
     if request.method == "POST":
-        try:
+        with result:
             entry, change = _change(form, entries)
             await console.admin.configs.alter(target.resource, {entry.name: change}, validate_only=True)
             if is_confirmed(form):
@@ -72,16 +70,13 @@ async def _config(request: Request, target: _Target) -> Response:
                     "was reset to the inherited value" if change.operation is Operation.DELETE else "was set"
                 )
                 return console.done(target.path, f"{entry.name} of {target.title} {what}.")
-            preview = _preview(form, target, entry, change)
-        except (FormError, KafkaError) as error:
-            form_error = error_text(error)
+            result.preview = _preview(form, target, entry, change)
     search = query.text("q").lower()
     only_set = query.flag("set")
     return console.form_page(
         request,
         "config.html",
-        preview,
-        form_error,
+        result,
         target=target,
         topic=target.topic,
         entries=[

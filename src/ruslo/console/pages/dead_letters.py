@@ -12,13 +12,11 @@ from starlette.responses import Response
 from ruslo.client.librdkafka.consumer import ConsumedRecord
 from ruslo.client.wire.raw import RawClient
 from ruslo.console.confirmation import Preview, is_confirmed
-from ruslo.console.console import Console, console_of, form_of
-from ruslo.console.error_texts import error_text
+from ruslo.console.console import Console, FormResult, console_of, form_of
 from ruslo.console.formats import count, plural
 from ruslo.console.forms import Form, FormError
 from ruslo.console.messages.reading import PARTITIONS_MAX, Budget, Filter, RecordReader
 from ruslo.console.render import link
-from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.records.record import Record
 from ruslo.runs.dead_letters import ORIGIN_HEADERS, Origin, origin_of, record_batches
@@ -42,8 +40,8 @@ class DeadLetters(NamedTuple):
 async def replay(request: Request) -> Response:
     console, form = console_of(request), form_of(request)
     topic = request.query_params.get("topic", "")
-    preview, form_error = None, None
-    try:
+    result = FormResult()
+    with result:
         letters = await _read(console, topic)
         if not letters.records:
             raise FormError(f"{topic} has no dead letters.")
@@ -56,14 +54,11 @@ async def replay(request: Request) -> Response:
                 )
                 text += f" {'It was' if sent == 1 else 'They were'} deleted from {topic}."
             return console.done("/pipelines", text)
-        preview = _preview(topic, letters)
-    except (FormError, KafkaError) as error:
-        form_error = error_text(error)
+        result.preview = _preview(topic, letters)
     return console.form_page(
         request,
         "dead_letters.html",
-        preview,
-        form_error,
+        result,
         action=link("/dead-letters/replay", topic=topic),
         topic=topic,
     )

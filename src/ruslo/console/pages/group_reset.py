@@ -13,8 +13,7 @@ from ruslo.client.views.position import AtStart, BeforeEnd, parse_position
 from ruslo.client.views.reset_plan import Move, ShiftBy, Target, ToGiven, make_plan
 from ruslo.client.wire.coordinators import value_of
 from ruslo.console.confirmation import Preview, is_confirmed
-from ruslo.console.console import Console, console_of, form_of
-from ruslo.console.error_texts import error_text
+from ruslo.console.console import Console, FormResult, console_of, form_of
 from ruslo.console.formats import plural
 from ruslo.console.forms import Form, FormError
 from ruslo.console.pages.groups import group_of
@@ -34,20 +33,17 @@ class _Group(NamedTuple):
 async def reset(request: Request) -> Response:
     console, form, group_id = console_of(request), form_of(request), group_of(request)
     group = await _describe(console, group_id)
-    preview, form_error = None, None
+    result = FormResult()
     if request.method == "POST":
-        try:
+        with result:
             if is_confirmed(form):
                 return await _execute(console, group_id, form)
             moves = await _plan(console, group, form)
-            preview = _preview(form, group_id, group, moves)
-        except (FormError, KafkaError) as error:
-            form_error = error_text(error)
+            result.preview = _preview(form, group_id, group, moves)
     return console.form_page(
         request,
         "group_reset.html",
-        preview,
-        form_error,
+        result,
         group=group_id,
         topics=sorted({tp.topic for tp in group.committed}),
         members=group.members,

@@ -12,14 +12,12 @@ from ruslo.client.views.group_view import GroupView, describe_group, rows_of
 from ruslo.client.views.partition_lists import shown_by_topic
 from ruslo.client.wire.coordinators import value_of
 from ruslo.console.confirmation import Preview, is_confirmed
-from ruslo.console.console import Console, console_of, form_of
-from ruslo.console.error_texts import error_text
+from ruslo.console.console import Console, FormResult, console_of, form_of
 from ruslo.console.events import event, stream
 from ruslo.console.formats import count, duration, plural
-from ruslo.console.forms import Form, FormError, paged
+from ruslo.console.forms import Form, paged
 from ruslo.console.lag_history import LagSample
 from ruslo.console.render import link
-from ruslo.model.errors import KafkaError
 
 _PER_PAGE = 100
 _MEMBERS_MAX = 200
@@ -95,19 +93,17 @@ def _figures(view: GroupView) -> dict[str, str]:
 
 async def delete(request: Request) -> Response:
     console, form, group_id = console_of(request), form_of(request), group_of(request)
-    form_error = None
-    try:
+    result = FormResult()
+    with result:
         if request.method == "POST" and is_confirmed(form, group_id):
             error = (await console.admin.groups.delete([group_id]))[group_id]
             if error is not None:
                 raise error
             await console.lags.invalidate()
             return console.done("/groups", f"Group {group_id} was deleted.")
-    except (FormError, KafkaError) as error:
-        form_error = error_text(error)
     described = value_of((await console.admin.groups.describe([group_id]))[group_id])
     committed = await console.admin.group_offsets.fetch(group_id)
-    preview = Preview(
+    result.preview = Preview(
         title=f"Delete group {group_id}",
         facts=[
             ("State", described.state),
@@ -124,8 +120,7 @@ async def delete(request: Request) -> Response:
     return console.form_page(
         request,
         "group_confirm.html",
-        preview,
-        form_error,
+        result,
         group=group_id,
         action=link("/group/delete", id=group_id),
     )

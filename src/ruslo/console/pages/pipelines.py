@@ -8,8 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ruslo.console.confirmation import Preview, is_confirmed
-from ruslo.console.console import console_of, form_of
-from ruslo.console.error_texts import error_text
+from ruslo.console.console import FormResult, console_of, form_of
 from ruslo.console.formats import ago
 from ruslo.console.forms import FormError
 from ruslo.console.render import link
@@ -40,13 +39,13 @@ async def stop(request: Request) -> Response:
     """Request that a pipeline stops after its current batch, as ``ruslo pipeline stop`` does."""
     console, form = console_of(request), form_of(request)
     wanted = request.query_params.get("folder", "")
-    form_error, preview = None, None
-    try:
+    result = FormResult()
+    with result:
         report = _running(wanted)
         if request.method == "POST" and is_confirmed(form):
             RunFolder(report.folder).request_stop()
             return console.done("/pipelines", f"{report.pipeline} stops after its current batch.")
-        preview = Preview(
+        result.preview = Preview(
             title=f"Stop pipeline {report.pipeline}",
             facts=[
                 ("File", report.file),
@@ -57,10 +56,8 @@ async def stop(request: Request) -> Response:
             form=form,
             back="/pipelines",
         )
-    except FormError as error:
-        form_error = error_text(error)
     return console.form_page(
-        request, "pipeline_confirm.html", preview, form_error, action=link("/pipelines/stop", folder=wanted)
+        request, "pipeline_confirm.html", result, action=link("/pipelines/stop", folder=wanted)
     )
 
 

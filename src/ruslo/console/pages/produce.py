@@ -12,11 +12,9 @@ from starlette.responses import Response
 from ruslo.client.librdkafka.producer import Producer, RecordMetadata
 from ruslo.client.settings.setting import ConfigValue
 from ruslo.console.confirmation import Preview, is_confirmed
-from ruslo.console.console import console_of, form_of
-from ruslo.console.error_texts import error_text
+from ruslo.console.console import FormResult, console_of, form_of
 from ruslo.console.formats import size
 from ruslo.console.forms import Form, FormError
-from ruslo.model.errors import KafkaError
 
 _TIMEOUT_MS = 10_000
 _RECORD_MAX_BYTES = 5 * 1024 * 1024
@@ -33,9 +31,9 @@ class _NewRecord(NamedTuple):
 async def produce(request: Request) -> Response:
     console, form, topic = console_of(request), form_of(request), str(request.path_params["topic"])
     info = await console.admin.topics.describe(topic)
-    preview, form_error = None, None
+    result = FormResult()
     if request.method == "POST":
-        try:
+        with result:
             record = _new_record(form, len(info.partitions))
             if is_confirmed(form):
                 stored = await asyncio.to_thread(_send, console.settings.bootstrap, topic, record)
@@ -43,14 +41,11 @@ async def produce(request: Request) -> Response:
                     f"/topics/{topic}/messages/{stored.partition}/{stored.offset}",
                     f"The record was stored in partition {stored.partition} at offset {stored.offset}.",
                 )
-            preview = _preview(form, topic, record)
-        except (FormError, KafkaError) as error:
-            form_error = error_text(error)
+            result.preview = _preview(form, topic, record)
     return console.form_page(
         request,
         "produce.html",
-        preview,
-        form_error,
+        result,
         topic=topic,
         partitions=[each.partition for each in info.partitions],
         form=form,

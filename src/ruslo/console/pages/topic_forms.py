@@ -11,11 +11,9 @@ from ruslo.client.admin.topics import HIGH_WATERMARK, NewTopic
 from ruslo.client.views.topic_view import TopicView, describe_topic
 from ruslo.client.wire.coordinators import value_of
 from ruslo.console.confirmation import Preview, is_confirmed
-from ruslo.console.console import Console, console_of, form_of
-from ruslo.console.error_texts import error_text
+from ruslo.console.console import Console, FormResult, console_of, form_of
 from ruslo.console.formats import count, plural, size, with_unit
 from ruslo.console.forms import Form, FormError, parse_configs
-from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition, topic_name_problem
 
 _PARTITIONS_MAX = 10_000
@@ -24,16 +22,16 @@ _GROUPS_SHOWN_MAX = 5
 
 async def create(request: Request) -> Response:
     console, form = console_of(request), form_of(request)
-    preview, form_error = None, None
+    result = FormResult()
     if request.method == "POST":
-        try:
+        with result:
             new = _new_topic(form)
             checked = value_of((await console.admin.topics.create([new], validate_only=True))[new.name])
             if is_confirmed(form):
                 value_of((await console.admin.topics.create([new]))[new.name])
                 await console.sampler.fresh(0)
                 return console.done(f"/topics/{new.name}", f"Topic {new.name} was created.")
-            preview = Preview(
+            result.preview = Preview(
                 title=f"Create topic {new.name}",
                 facts=[
                     # Brokers before version 5 of CreateTopics do not return their defaults.
@@ -49,9 +47,7 @@ async def create(request: Request) -> Response:
                 button="Create the topic",
                 form=form,
             )
-        except (FormError, KafkaError) as error:
-            form_error = error_text(error)
-    return console.form_page(request, "topic_create.html", preview, form_error, form=form)
+    return console.form_page(request, "topic_create.html", result, form=form)
 
 
 def _new_topic(form: Form) -> NewTopic:
@@ -71,9 +67,9 @@ async def add_partitions(request: Request) -> Response:
     console, form, name = console_of(request), form_of(request), str(request.path_params["topic"])
     view = await describe_topic(console.admin, name)
     now = len(view.partitions)
-    preview, form_error = None, None
+    result = FormResult()
     if request.method == "POST":
-        try:
+        with result:
             total = form.number("total", "Partitions", least=now + 1, most=_PARTITIONS_MAX)
             if total is None:
                 raise FormError("Partitions: enter the new number of partitions.")
@@ -81,7 +77,7 @@ async def add_partitions(request: Request) -> Response:
             if is_confirmed(form):
                 await console.admin.topics.add_partitions(name, total)
                 return console.done(f"/topics/{name}", f"{name} has {total} partitions now.")
-            preview = Preview(
+            result.preview = Preview(
                 title=f"Add {plural(total - now, 'partition')} to {name}",
                 facts=[("Current", now), ("New", total)],
                 warning="Keys map to other partitions: later records of a key may go to another partition "
@@ -89,11 +85,7 @@ async def add_partitions(request: Request) -> Response:
                 button=f"Add {plural(total - now, 'partition')}",
                 form=form,
             )
-        except (FormError, KafkaError) as error:
-            form_error = error_text(error)
-    return console.form_page(
-        request, "topic_partitions.html", preview, form_error, topic=name, now=now, form=form
-    )
+    return console.form_page(request, "topic_partitions.html", result, topic=name, now=now, form=form)
 
 
 async def empty(request: Request) -> Response:
@@ -133,12 +125,10 @@ async def _destroy(
     """An irreversible change, which the user confirms by typing the topic's name."""
     console, form, name = console_of(request), form_of(request), str(request.path_params["topic"])
     view = await describe_topic(console.admin, name)
-    form_error = None
-    try:
+    result = FormResult()
+    with result:
         if request.method == "POST" and is_confirmed(form, name):
             return await execute(view)
-    except (FormError, KafkaError) as error:
-        form_error = error_text(error)
     facts: list[tuple[str, object]] = [
         ("Partitions", len(view.partitions)),
         ("Records", f"at most {count(view.record_count)}"),
@@ -148,8 +138,8 @@ async def _destroy(
     if view.internal:
         facts.append(("Internal", "yes, the cluster needs it"))
     back = f"/topics/{name}"
-    preview = Preview(title, facts, button, form, warning, must_type=name, back=back)
-    return console.form_page(request, "topic_confirm.html", preview, form_error, topic=name)
+    result.preview = Preview(title, facts, button, form, warning, must_type=name, back=back)
+    return console.form_page(request, "topic_confirm.html", result, topic=name)
 
 
 async def _readers(console: Console, topic: str) -> str:

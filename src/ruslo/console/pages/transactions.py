@@ -10,14 +10,12 @@ from starlette.responses import Response
 from ruslo.client.admin.transactions import OPEN_STATES, TransactionDescription
 from ruslo.client.views.hanging_transactions import HangingTransaction, find_hanging_transactions
 from ruslo.client.views.partition_lists import shown_by_topic, shown_partitions
-from ruslo.client.views.txn_abort_plan import AbortRefused, described_for_abort, plan_marker
+from ruslo.client.views.txn_abort_plan import described_for_abort, plan_marker
 from ruslo.console.confirmation import Preview, is_confirmed
-from ruslo.console.console import Console, console_of, form_of
-from ruslo.console.error_texts import error_text
+from ruslo.console.console import Console, FormResult, console_of, form_of
 from ruslo.console.formats import ago
 from ruslo.console.forms import Form, FormError
 from ruslo.console.render import link
-from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
 
 _SHOWN_MAX = 300
@@ -58,15 +56,15 @@ async def abort(request: Request) -> Response:
     """Abort the open transaction of a transactional id."""
     console, form = console_of(request), form_of(request)
     transactional_id = request.query_params.get("id", "")
-    preview, form_error = None, None
-    try:
+    result = FormResult()
+    with result:
         found = await described_for_abort(console.admin, transactional_id)
         if not found.is_open:
             raise FormError(f"{transactional_id} has no open transaction ({found.state}).")
         if request.method == "POST" and is_confirmed(form):
             await console.admin.transactions.fence(transactional_id, found.timeout_ms)
             return console.done("/transactions", f"The transaction of {transactional_id} was aborted.")
-        preview = Preview(
+        result.preview = Preview(
             title=f"Abort the transaction of {transactional_id}",
             facts=[
                 ("State", found.state),
@@ -80,10 +78,8 @@ async def abort(request: Request) -> Response:
             form=form,
             back="/transactions",
         )
-    except (FormError, KafkaError, AbortRefused) as error:
-        form_error = error_text(error)
     action = link("/transactions/abort", id=transactional_id)
-    return console.form_page(request, "transaction_confirm.html", preview, form_error, action=action)
+    return console.form_page(request, "transaction_confirm.html", result, action=action)
 
 
 async def end_hanging(request: Request) -> Response:
@@ -92,8 +88,8 @@ async def end_hanging(request: Request) -> Response:
     query = Form.of_query(request.query_params)
     topic, number = query.text("topic"), query.number("partition", "Partition", least=0) or 0
     offset = query.number("offset", "Offset", least=0) or 0
-    preview, form_error = None, None
-    try:
+    result = FormResult()
+    with result:
         marker = await plan_marker(console.admin, TopicPartition(topic, number), offset, False)
         if request.method == "POST" and is_confirmed(form):
             await console.admin.transactions.write_abort_marker(
@@ -103,7 +99,7 @@ async def end_hanging(request: Request) -> Response:
                 "/transactions?hanging=1",
                 f"The transaction at offset {offset} of {marker.partition} was aborted.",
             )
-        preview = Preview(
+        result.preview = Preview(
             title=f"Abort the hanging transaction in {marker.partition}",
             facts=[
                 ("Start offset", offset),
@@ -116,7 +112,5 @@ async def end_hanging(request: Request) -> Response:
             form=form,
             back="/transactions?hanging=1",
         )
-    except (FormError, KafkaError, AbortRefused) as error:
-        form_error = error_text(error)
     action = link("/transactions/end-hanging", topic=topic, partition=str(number), offset=str(offset))
-    return console.form_page(request, "transaction_confirm.html", preview, form_error, action=action)
+    return console.form_page(request, "transaction_confirm.html", result, action=action)
