@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ruslo.config.properties import format_properties
-from ruslo.testing.single_node import single_node_properties
+from ruslo.testing.cluster_layout import single_node_properties
 from tests.docs.blocks import Block, Page, all_pages, commands_in, parse_page, read_page
 from tests.docs.brokers import brokers_for
 from tests.docs.console import CommandFailed, Console, check

@@ -1,12 +1,13 @@
-"""Dead letters: headers that name the origin of the record and why it could not be decoded; their batches."""
+"""Dead letters: records with headers that name their origin and why they could not be decoded."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from ruslo.model.topics import TopicPartition
 from ruslo.records.builder import build_batch
-from ruslo.records.record import Record
+from ruslo.records.record import Header, Record
 
 REASON: Final = "ruslo.error.reason"
 TOPIC: Final = "ruslo.source.topic"
@@ -51,3 +52,30 @@ def record_batches(records: Iterable[Record]) -> Iterator[bytearray]:
 def _size(record: Record) -> int:
     headers = sum(len(name) + len(value or b"") for name, value in record.headers)
     return headers + len(record.key or b"") + len(record.value or b"")
+
+
+def origin_headers(source: TopicPartition, offset: int, reason: str) -> tuple[Header, ...]:
+    """The headers that turn a record into a dead letter."""
+    return (
+        (REASON, reason.encode(errors="replace")),
+        (TOPIC, source.topic.encode()),
+        (PARTITION, str(source.partition).encode()),
+        (OFFSET, str(offset).encode()),
+    )
+
+
+def origin_key(dead_letter: Record) -> tuple[bytes, int, int]:
+    """Topic, partition and offset of the original record: identifies it, and sorts by offset."""
+    headers = dict(dead_letter.headers)
+    return headers[TOPIC] or b"", int(headers[PARTITION] or b"0"), int(headers[OFFSET] or b"0")
+
+
+def batches_by_partition(
+    dead_letters: Iterable[Record], topic: str, partition_count: int
+) -> dict[TopicPartition, Iterator[bytearray]]:
+    """Record batches for a dead-letter topic. Dead letters of one source partition keep their order."""
+    targets: dict[TopicPartition, list[Record]] = {}
+    for dead_letter in dead_letters:
+        partition = origin_key(dead_letter)[1] % partition_count
+        targets.setdefault(TopicPartition(topic, partition), []).append(dead_letter)
+    return {target: record_batches(records) for target, records in targets.items()}

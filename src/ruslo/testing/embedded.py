@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from ruslo.model.errors import RusloError
-from ruslo.testing.single_node import LOOPBACK, format_single_node, single_node_properties
+from ruslo.testing.cluster_layout import LOOPBACK, format_single_node, single_node_properties
 
 
 class BrokerFailed(RusloError):

@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
-from ruslo.testing.cluster_layout import NodePorts, cluster_properties, format_cluster, free_ports
+from ruslo.testing.cluster_layout import LOOPBACK, NodePorts, cluster_properties, format_cluster, free_ports
 from ruslo.testing.cluster_network import ClusterNetwork
 from ruslo.testing.cluster_node import ClusterNode, ClusterNodeFailed
-from ruslo.testing.single_node import LOOPBACK
 
 if TYPE_CHECKING:
     from ruslo.broker.node.node import Node

@@ -40,7 +40,7 @@ from ruslo.records.record import Record
 from ruslo.storage import log_manager
 from ruslo.storage.disk import DiskError
 from ruslo.storage.local_disk import LocalDisk, LocalFile
-from ruslo.testing.single_node import format_single_node, single_node_properties
+from ruslo.testing.cluster_layout import format_single_node, single_node_properties
 from tests.support.clients.raw_client import RawClient, connected
 
 NOW = 1_700_000_000_000

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import gc
 
-from ruslo.pipeline.worker_gc import freeze_loaded_objects
+from ruslo.pipeline.source.task import freeze_loaded_objects
 
 
 def test_nothing_is_frozen_outside_a_spark_task() -> None:

@@ -117,7 +117,7 @@ def _run(
         from ruslo.broker.node.node import run
     from ruslo.broker.node.log_lines import log_to_stderr
     from ruslo.config.broker import BrokerConfig
-    from ruslo.testing.single_node import format_single_node, single_node_properties
+    from ruslo.testing.cluster_layout import format_single_node, single_node_properties
 
     settings = {METRICS_KEY: _metrics_address(port), **settings}
     with _data_folder(data_dir) as folder:

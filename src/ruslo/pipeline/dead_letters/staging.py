@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from pyspark import TaskContext
 
 from ruslo.model.errors import StorageError
-from ruslo.pipeline.dead_letters.record import origin_key
 from ruslo.pipeline.staging.files import open_files
 from ruslo.pipeline.staging.folder import check_prepared
 from ruslo.pipeline.staging.identity import BatchIdentity, TaskBatch
 from ruslo.records.reader import check_crc, iter_batches, read_records
 from ruslo.records.record import Record
-from ruslo.runs.dead_letters import record_batches
+from ruslo.runs.dead_letters import origin_key, record_batches
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.client_properties import ClientProperties
 from ruslo.pipeline.dead_letters.options import StagingTarget
-from ruslo.pipeline.dead_letters.record import batches_by_partition
 from ruslo.pipeline.dead_letters.staging import DeadLetterStaging
 from ruslo.records.record import Record
+from ruslo.runs.dead_letters import batches_by_partition
 
 
 class DeadLetterWriter(Protocol):

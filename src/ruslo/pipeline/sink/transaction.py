@@ -15,11 +15,11 @@ from ruslo.client.wire.transactional import TransactionalProducer
 from ruslo.model.errors import ErrorCode, KafkaError, RusloError
 from ruslo.model.topics import TopicPartition
 from ruslo.pipeline.client_properties import reachable_cluster
-from ruslo.pipeline.dead_letters.record import batches_by_partition
 from ruslo.pipeline.dead_letters.staging import DeadLetterStaging
 from ruslo.pipeline.sink.options import SinkOptions
 from ruslo.pipeline.staging.identity import BatchIdentity, JobIdentity
 from ruslo.pipeline.staging.staged_rows import StagedReader, StagedRows
+from ruslo.runs.dead_letters import batches_by_partition
 
 log = logging.getLogger(__name__)
 

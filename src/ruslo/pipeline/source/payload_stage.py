@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from ruslo.model.errors import RusloError
 from ruslo.model.topics import TopicPartition
-from ruslo.pipeline.dead_letters.record import origin_headers
 from ruslo.pipeline.dead_letters.writers import new_dead_letter_writer
 from ruslo.pipeline.decode import columns
 from ruslo.pipeline.decode.payload import PayloadDecoder, StringDecoder
@@ -19,6 +18,7 @@ from ruslo.pipeline.decode.rows import Rows
 from ruslo.pipeline.source.options import ERROR_COLUMN, Payload, SourceOptions
 from ruslo.pipeline.source.record_batches import RecordBatches
 from ruslo.records.record import Record
+from ruslo.runs.dead_letters import origin_headers
 
 _log = logging.getLogger(__name__)
 _PARTS: Final = {"key": columns.key_column, "value": columns.value_column}

@@ -24,7 +24,7 @@ from ruslo.protocol.messages.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from ruslo.protocol.messages.offset_commit_response import OffsetCommitResponse
-from ruslo.testing.single_node import format_single_node, single_node_properties
+from ruslo.testing.cluster_layout import format_single_node, single_node_properties
 from tests.support.brokers.live_cluster import LiveCluster, live_cluster
 from tests.support.brokers.live_node import NOW, batch_of, live_node, until
 from tests.support.brokers.metrics import ask, scrape

@@ -15,7 +15,7 @@ from ruslo.config.broker import BrokerConfig
 from ruslo.model.errors import ErrorCode, StorageError
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
-from ruslo.testing.single_node import single_node_properties
+from ruslo.testing.cluster_layout import single_node_properties
 from tests.support.brokers.live_node import LiveNode, batch_of, live_node
 from tests.support.clients.raw_client import RawClient, connected
 

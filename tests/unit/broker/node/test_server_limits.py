@@ -8,7 +8,7 @@ import pytest
 
 from ruslo.broker.node.server_limits import server_limits
 from ruslo.config.broker import BrokerConfig
-from ruslo.testing.single_node import single_node_properties
+from ruslo.testing.cluster_layout import single_node_properties
 from tests.support.brokers.live_node import LiveNode, live_node
 
 

@@ -29,7 +29,7 @@ from ruslo.storage import log_dir
 from ruslo.storage.clean_shutdown import CLEAN_SHUTDOWN
 from ruslo.storage.log import Log
 from ruslo.storage.log_loader import open_log
-from ruslo.testing.single_node import single_node_properties
+from ruslo.testing.cluster_layout import single_node_properties
 from tests.support.brokers.live_cluster import live_cluster
 from tests.support.brokers.live_node import batch_of, live_node, until
 from tests.support.clients.raw_client import connected

@@ -16,7 +16,7 @@ from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.records.batch import TRANSACTIONAL
 from ruslo.records.control import end_txn_batch
-from ruslo.testing.single_node import single_node_properties
+from ruslo.testing.cluster_layout import single_node_properties
 from tests.support.brokers.live_node import NOW, batch_of, until
 from tests.unit.broker.partitions.bench import on_bench
 from tests.unit.broker.partitions.test_txn_verification import Coordinators

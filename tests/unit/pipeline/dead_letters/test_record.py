@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 from ruslo.model.topics import TopicPartition
-from ruslo.pipeline.dead_letters.record import (
+from ruslo.records.reader import read_records
+from ruslo.records.record import Record
+from ruslo.runs.dead_letters import (
     batches_by_partition,
     origin_headers,
     origin_key,
+    record_batches,
 )
-from ruslo.records.reader import read_records
-from ruslo.records.record import Record
-from ruslo.runs.dead_letters import record_batches
 
 
 def dead_letter(offset: int, value: bytes = b"junk", partition: int = 3) -> Record:

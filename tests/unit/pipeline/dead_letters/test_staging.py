@@ -6,12 +6,11 @@ import pytest
 
 from ruslo.model.errors import ConfigError, StorageError
 from ruslo.model.topics import TopicPartition
-from ruslo.pipeline.dead_letters.record import origin_headers, origin_key
 from ruslo.pipeline.dead_letters.staging import DeadLetterStaging
 from ruslo.pipeline.staging.folder import StagingFolder
 from ruslo.pipeline.staging.identity import BatchIdentity
 from ruslo.records.record import Record
-from ruslo.runs.dead_letters import REASON
+from ruslo.runs.dead_letters import REASON, origin_headers, origin_key
 
 SOURCE = TopicPartition("orders", 3)
 

@@ -8,7 +8,6 @@ import pytest
 from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.topics import NewTopic
 from ruslo.model.topics import TopicPartition
-from ruslo.pipeline.dead_letters.record import origin_headers
 from ruslo.pipeline.dead_letters.staging import DeadLetterStaging
 from ruslo.pipeline.sink.options import SinkOptions
 from ruslo.pipeline.sink.transaction import commit_staged, transaction_timeout_ms
@@ -17,6 +16,7 @@ from ruslo.pipeline.staging.identity import BatchIdentity, JobIdentity, TaskBatc
 from ruslo.pipeline.staging.staged_rows import Stage
 from ruslo.records.builder import build_batch
 from ruslo.records.record import Record
+from ruslo.runs.dead_letters import origin_headers
 from ruslo.testing import EmbeddedBroker
 from tests.support.checks.cli_checks import Cli
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from ruslo.client.wire.by_topic import indexes_by_topic
 from ruslo.machines.groups.consumer.embedded import read_assignment, read_subscription
@@ -23,7 +24,10 @@ from ruslo.protocol.messages.sync_group_response import SyncGroupResponse
 from ruslo.testing.simulation.connection import LineFaults
 from ruslo.testing.simulation.groups.assigning import Subscriber, assign_cooperative, assign_range
 from ruslo.testing.simulation.groups.coordinator import SimCoordinator
-from ruslo.testing.simulation.groups.member import BACKOFF_MS, OffsetsWatcher, SimMember, expected
+from ruslo.testing.simulation.groups.member import BACKOFF_MS, SimMember, expected
+
+if TYPE_CHECKING:
+    from ruslo.testing.simulation.groups.invariants import GroupInvariants
 
 HEARTBEAT_MS = 3_000
 SUBSCRIPTION_VERSION = 2
@@ -40,7 +44,7 @@ class ClassicSimMember(SimMember):
         group_id: str,
         coordinator: SimCoordinator,
         faults: LineFaults,
-        watcher: OffsetsWatcher,
+        watcher: GroupInvariants,
         *,
         topics: Iterable[str],
         instance_id: str | None = None,
@@ -212,16 +216,20 @@ class ClassicSimMember(SimMember):
         code = None if response is None else expected(response.error_code)
         if code is ErrorCode.NONE and response is not None:
             self._adopt(bytes(response.assignment))
+        elif not self._handle_error(code):
+            self._later(BACKOFF_MS, self._rejoin)
+
+    def _handle_error(self, code: ErrorCode | None) -> bool:
+        """Leave, rejoin or end as the error requires; False if it does not concern the membership."""
+        if code is ErrorCode.REBALANCE_IN_PROGRESS:
+            self._rejoin()
+        elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+            self._lose_all(forget_id=code is ErrorCode.UNKNOWN_MEMBER_ID)
         elif code is ErrorCode.FENCED_INSTANCE_ID:
             self.kill()
-        elif code is ErrorCode.UNKNOWN_MEMBER_ID:
-            self._lose_all(forget_id=True)
-        elif code is ErrorCode.ILLEGAL_GENERATION:
-            self._lose_all(forget_id=False)
-        elif code is ErrorCode.REBALANCE_IN_PROGRESS:
-            self._rejoin()
         else:
-            self._later(BACKOFF_MS, self._rejoin)
+            return False
+        return True
 
     def _adopt(self, assignment: bytes) -> None:
         places = {
@@ -268,17 +276,8 @@ class ClassicSimMember(SimMember):
         return 0 if topic is None else topic.partition_count
 
     def _beaten(self, generation: int, response: HeartbeatResponse | None) -> None:
-        if response is None or not self._synced or self._generation != generation:
-            return
-        code = expected(response.error_code)
-        if code is ErrorCode.REBALANCE_IN_PROGRESS:
-            self._rejoin()
-        elif code is ErrorCode.UNKNOWN_MEMBER_ID:
-            self._lose_all(forget_id=True)
-        elif code is ErrorCode.ILLEGAL_GENERATION:
-            self._lose_all(forget_id=False)
-        elif code is ErrorCode.FENCED_INSTANCE_ID:
-            self.kill()
+        if response is not None and self._synced and self._generation == generation:
+            self._handle_error(expected(response.error_code))
 
 
 def _assignment(places: Iterable[TopicPartition]) -> bytes:

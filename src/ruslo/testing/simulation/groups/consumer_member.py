@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from ruslo.machines.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from ruslo.model.errors import ErrorCode
@@ -18,7 +19,10 @@ from ruslo.protocol.messages.consumer_group_heartbeat_response import (
 )
 from ruslo.testing.simulation.connection import LineFaults
 from ruslo.testing.simulation.groups.coordinator import SimCoordinator
-from ruslo.testing.simulation.groups.member import BACKOFF_MS, TRY_AGAIN, OffsetsWatcher, SimMember, expected
+from ruslo.testing.simulation.groups.member import BACKOFF_MS, TRY_AGAIN, SimMember, expected
+
+if TYPE_CHECKING:
+    from ruslo.testing.simulation.groups.invariants import GroupInvariants
 
 VERSION = 1
 
@@ -30,7 +34,7 @@ class ConsumerSimMember(SimMember):
         group_id: str,
         coordinator: SimCoordinator,
         faults: LineFaults,
-        watcher: OffsetsWatcher,
+        watcher: GroupInvariants,
         *,
         topics: Iterable[str],
         regex: str | None = None,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TopicPartition
@@ -28,6 +28,9 @@ from ruslo.protocol.messages.offset_fetch_request import (
 from ruslo.protocol.messages.offset_fetch_response import OffsetFetchResponse
 from ruslo.testing.simulation.connection import Connection, LineFaults, NetworkFaults
 from ruslo.testing.simulation.groups.coordinator import OnReply, SimCoordinator
+
+if TYPE_CHECKING:
+    from ruslo.testing.simulation.groups.invariants import GroupInvariants
 
 REQUEST_TIMEOUT_MS = 10_000
 COMMIT_INTERVAL_MS = 20_000
@@ -69,16 +72,6 @@ def expected(code: int) -> ErrorCode:
     return known
 
 
-class OffsetsWatcher(Protocol):
-    """Receives the results of clients' commits and fetches."""
-
-    def acked(self, group_id: str, place: TopicPartition, offset: int) -> None: ...
-
-    def acked_so_far(self, group_id: str, place: TopicPartition) -> int: ...
-
-    def fetched(self, group_id: str, place: TopicPartition, offset: int, at_least: int) -> None: ...
-
-
 class SimMember(ABC):
     def __init__(
         self,
@@ -86,7 +79,7 @@ class SimMember(ABC):
         group_id: str,
         coordinator: SimCoordinator,
         faults: LineFaults,
-        watcher: OffsetsWatcher,
+        watcher: GroupInvariants,
         *,
         topics: Iterable[str],
         instance_id: str | None = None,

@@ -15,13 +15,12 @@ from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.controller.topic_image import PartitionImage
 from ruslo.model.ids import Uuid, random_uuid, uuid_to_text
 from ruslo.model.topics import TopicPartition
-from ruslo.testing.cluster_layout import NodePorts, cluster_properties, format_cluster
+from ruslo.testing.cluster_layout import LOOPBACK, NodePorts, cluster_properties, format_cluster
 from ruslo.testing.simulation.clock import SimClock
 from ruslo.testing.simulation.disk import MemoryDisk
 from ruslo.testing.simulation.nodes.host import SimHost
 from ruslo.testing.simulation.nodes.network import SimNetwork
 from ruslo.testing.simulation.nodes.process_loop import ProcessClock, ProcessLoop
-from ruslo.testing.single_node import LOOPBACK
 
 BROKER_PORT = 9092
 CONTROLLER_PORT = 9093

@@ -24,6 +24,7 @@ from ruslo.storage.log import Log
 from ruslo.storage.log_creation import create_log
 from ruslo.storage.log_loader import open_log
 from ruslo.storage.trash import Trash
+from ruslo.testing.cluster_layout import single_node_properties
 from ruslo.testing.simulation.clock import SimClock
 from ruslo.testing.simulation.connection import Answer, Connection, NetworkFaults
 from ruslo.testing.simulation.disk import MemoryDisk
@@ -31,7 +32,6 @@ from ruslo.testing.simulation.event_loop import SimEventLoop
 from ruslo.testing.simulation.groups.topics import SimTopics
 from ruslo.testing.simulation.txns.flusher import SimFlusher
 from ruslo.testing.simulation.txns.node import OFFSETS_INDEX, STATE_INDEX, SimTxnNode
-from ruslo.testing.single_node import single_node_properties
 
 STATE = TopicPartition(TRANSACTION_STATE_TOPIC, STATE_INDEX)
 OFFSETS = TopicPartition(GROUP_OFFSETS_TOPIC, OFFSETS_INDEX)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
-from typing import Protocol
 
+from ruslo.client.wire.raw import AbortedTransaction as FetchedAbort
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TopicPartition
@@ -14,6 +14,7 @@ from ruslo.protocol.messages.offset_fetch_response import OffsetFetchResponse
 from ruslo.records.batch import BatchHeader
 from ruslo.records.control import ControlType, read_control_type
 from ruslo.records.reader import iter_batches, read_records
+from ruslo.storage.txn_index import AbortedTransaction
 from ruslo.testing.histories import FetchOffsets, Isolation, Kind, ListEnds, Poll, ReadRange, SeenRecord
 from ruslo.testing.simulation.txns.cluster import OFFSETS, SimTxnCluster
 from ruslo.testing.simulation.txns.data_path import FetchBytes, Fetched, FetchedEnd, FetchEnd
@@ -25,20 +26,11 @@ LIFE = 15
 """The number of polls after which a new reader starts again: old ranges must look the same."""
 
 
-class Aborted(Protocol):
-    """An aborted transaction of a fetch response."""
-
-    @property
-    def producer_id(self) -> int: ...
-    @property
-    def first_offset(self) -> int: ...
-
-
 def span_of(
     place: TopicPartition,
     start: int,
     fetched: ReadBuffer,
-    aborted_ones: Iterable[Aborted],
+    aborted_ones: Iterable[AbortedTransaction | FetchedAbort],
     isolation: Isolation,
 ) -> ReadRange:
     """The records of a fetch, without control records and, for read_committed, aborted ones."""

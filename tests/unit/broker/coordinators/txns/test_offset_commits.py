@@ -24,7 +24,7 @@ from ruslo.protocol.messages.txn_offset_commit_request import (
 )
 from ruslo.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
 from ruslo.records.control import end_txn_batch
-from ruslo.testing.single_node import single_node_properties
+from ruslo.testing.cluster_layout import single_node_properties
 from tests.support.brokers.live_node import NOW
 from tests.unit.broker.partitions.bench import on_bench
 from tests.unit.broker.partitions.test_txn_verification import Coordinators
