@@ -23,20 +23,23 @@ ROWS = [
 def markdown_page(results: Results, command: str, load_average: float) -> str:
     return f"""# Benchmarks of a cluster
 
-Three nodes of Ruslo and three of Apache Kafka 4.3.0 in turn on the same machine, under the same clients,
-which share the processors with them. `ratio` is Ruslo's figure divided by Apache Kafka's.
+Three nodes of Ruslo and three of Apache Kafka 4.3.0 run one after the other on the same machine, under the
+same clients, which share the processors with them. `ratio` is Ruslo's figure divided by Apache Kafka's.
 
 {markdown_table(results, ROWS)}
 
-Made by `{command}` on {machine()}, with a load average of {load_average:.1f} before it began.
+Measured by `{command}` on {machine()}, with a load average of {load_average:.1f} before it began.
 
-How it is measured: three nodes with both roles, all time-outs at their defaults, Apache Kafka with the heap
-and the collector of its own start script; topics with three copies and `min.insync.replicas` 2.
-`bench/load.c` (librdkafka) produces {RECORDS:,} records of 1 KB to {PARTITIONS} partitions, and
-{LONE_RECORDS:,} records of 100 bytes to one partition, each waiting for the ack of the one before; the second
-of two rounds counts. A stall is the longest time between two acks of one partition, whichever was worst, seen
-by a librdkafka producer at its defaults that sends to {PARTITIONS} partitions all the time. The broker that
-leads most is killed {KILLS} times, the active controller {CONTROLLER_KILLS} times, and the median counts; a
-stall of CreateTopics is the longest time that an admin client (librdkafka) needs to create a topic, with what
-it has to try again.
+How it is measured:
+
+- **Set-up.** Three nodes with both roles, all timeouts at their defaults, Apache Kafka with the heap and
+  the collector of its own start script; topics with three replicas and `min.insync.replicas=2`.
+- **Load.** `bench/load.c` (librdkafka) produces {RECORDS:,} records of 1 KB to {PARTITIONS} partitions, and
+  {LONE_RECORDS:,} records of 100 bytes to one partition, each after the ack of the previous one; the second
+  of two rounds counts.
+- **Stalls.** A stall is the longest time between two acks of one partition, over all partitions, seen by a
+  librdkafka producer with default settings that sends to {PARTITIONS} partitions all the time. The broker
+  that leads most partitions is killed {KILLS} times, the active controller {CONTROLLER_KILLS} times, and
+  the median counts. A stall of CreateTopics is the longest time, with retries, that an admin client
+  (librdkafka) needs to create a topic.
 """

@@ -84,39 +84,46 @@ ROWS = [
 def markdown_page(results: Results, command: str, load_average: float) -> str:
     return f"""# Benchmarks
 
-Ruslo and Apache Kafka 4.3.0 in turn on the same machine, under the same load program (`bench/load.c`,
-librdkafka), which shares the processors with the broker. `ratio` is Ruslo's figure divided by Apache Kafka's.
-"Nothing stored" is the same client with a program in C that acks what it receives and forgets it
-(`bench/ceiling.c`): no broker can be faster than that here, see [ADR 8](adr/0008-what-a-ratio-can-show.md).
+Ruslo and Apache Kafka 4.3.0 run one after the other on the same machine, under the same load program
+(`bench/load.c`, librdkafka), which shares the processors with the broker. `ratio` is Ruslo's figure divided
+by Apache Kafka's. "Nothing stored" is the same client with a C program that acknowledges records and
+discards them (`bench/ceiling.c`): no broker can be faster than that here, see [ADR
+8](adr/0008-what-a-ratio-can-show.md).
 
 {markdown_table(results, ROWS)}
 
-Made by `{command}` on {machine()}, with a load average of {load_average:.1f} before it began.
+Measured by `{command}` on {machine()}, with a load average of {load_average:.1f} before it began.
 
-How it is measured: one node with both roles on an empty directory; topics of {PARTITIONS} partitions; 2
-million records of 1 KB and 10 million of 100 bytes; the second of two rounds counts. Before each load
-memory is touched and freed, and the disk's backlog is written: the first touch of memory is expensive on
-virtual machines, and more expensive than the work that is measured. The load program hands its records to
-librdkafka in batches, without a copy, so that both processors are left to the brokers as far
-as the client allows. Apache Kafka runs with the heap of 1 GB and the
-collector settings of its own start script. Processor time is user and system time of the broker process.
-"Ready" means that a ListOffsets request for all partitions is answered without an error. Consuming reads
-partitions directly; "in a group" subscribes, and its clock starts with the first record; the raw fetch loop
-counts records by the headers of their batches. Commits are
-requests for one partition each, of 1,000 groups over 8 connections; the goal is 20,000 per second on a
-core. 10,000 classic groups of one member and two groups of 1,000 members, one of each protocol, are made
-and rebalanced while another client produces one record at a time; no step of Ruslo's event loop, that is no
-callback, stretch of a task or read of a connection, may take 20 ms of processor time meanwhile. A small
-transaction is 5 records of 100 bytes on 2 partitions and a commit; every producer has a thread and a
-transactional id of its own. librdkafka lets a millisecond pass before each transaction. Debian's (2.0.2)
-spins meanwhile (its issue 4684), which takes more processor time than any broker, and waits long when the
-transaction before is still being ended. "Newest" is the one that confluent-kafka brings: it asks again soon.
-With "nothing stored" every step of a transaction is answered at once, and no marker is written.
-The wide one, with the newest, is a million records on 1,000 partitions; it has
-ended everywhere when its producer could commit the next. Compaction is of 300 MB of
-updates in segments of 100 MB, 1 in 100 a tombstone, of 100,000 or a million keys; its rate is per second of
-processor time of Ruslo's cleaner process or Kafka's cleaner thread, and producers should not notice more
-than half as much again in their p99. The cost of metrics is the processor time of a broker that is scraped
-every second, divided by that of one from which all counting was taken out, each the least of 15 short rounds
-in turn; more than 1.02 for 1 KB records would be too much.
+How it is measured:
+
+- **Set-up.** One node with both roles on an empty directory; topics of {PARTITIONS} partitions; 2 million
+  records of 1 KB and 10 million of 100 bytes; the second of two rounds counts. Apache Kafka runs with the
+  heap of 1 GB and the collector settings of its own start script. CPU time is user and system time of the
+  broker process.
+- **Preparation.** Before each load, memory is touched and freed, and dirty pages are written: the first
+  touch of memory is more expensive on virtual machines than the measured work.
+- **Client.** The load program passes its records to librdkafka in batches, without a copy, which leaves as
+  much CPU time to the broker as the client allows. It runs in a scheduler session of its own: Linux shares
+  processors by session (`sched_autogroup`), and in the same session the many threads of a client would take
+  them from the broker.
+- **Consume.** Consumers read partitions directly; "in a group" subscribes, and its clock starts with the
+  first record; the raw fetch loop counts records by the headers of their batches. "Ready" means that a
+  ListOffsets request for all partitions succeeds.
+- **Groups.** Commits are requests for one partition each, of 1,000 groups over 8 connections; the goal is
+  20,000 per second on a core. 10,000 classic groups of one member and two groups of 1,000 members, one of
+  each protocol, are created and rebalanced while another client produces one record at a time. No callback
+  of Ruslo's event loop may take 20 ms of CPU time meanwhile.
+- **Transactions.** A small transaction has 5 records of 100 bytes on 2 partitions and a commit; every
+  producer has a thread and a transactional id of its own. librdkafka waits one millisecond before each
+  transaction. Debian's version (2.0.2) spins meanwhile (its issue 4684), which takes more CPU time than any
+  broker, and waits long while the previous transaction is being completed. "Newest" is the version of
+  confluent-kafka, which retries soon. With "nothing stored" every step of a transaction gets a response at
+  once, and no marker is written. The wide transaction, with the newest version, has a million records on
+  1,000 partitions; it has ended everywhere when its producer can commit the next one.
+- **Compaction.** 300 MB of updates in segments of 100 MB, 1 % tombstones, 100,000 or a million keys. The
+  rate is per second of CPU time of Ruslo's cleaner process or Kafka's cleaner thread; the p99 of producers
+  should not rise by more than half.
+- **Metrics.** CPU time of a broker that is scraped every second, divided by that of a broker without any
+  counting, each the minimum of 15 short alternating rounds; more than 1.02 for 1 KB records would be too
+  much.
 """
