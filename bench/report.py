@@ -87,8 +87,8 @@ def markdown_page(results: Results, command: str, load_average: float) -> str:
 Ruslo and Apache Kafka 4.3.0 run one after the other on the same machine, under the same load program
 (`bench/load.c`, librdkafka), which shares the processors with the broker. `ratio` is Ruslo's figure divided
 by Apache Kafka's. "Nothing stored" is the same client with a C program that acknowledges records and
-discards them (`bench/ceiling.c`): no broker can be faster than that here, see [ADR
-8](adr/0008-what-a-ratio-can-show.md).
+discards them (`bench/ceiling.c`): no broker can be faster than that here, see
+[ADR 8](adr/0008-what-a-ratio-can-show.md).
 
 {markdown_table(results, ROWS)}
 

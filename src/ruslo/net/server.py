@@ -121,7 +121,8 @@ class Server:
         if self.connections:
             self._all_closed.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._all_closed.wait(), CLOSE_TIMEOUT_S)
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await self._all_closed.wait()
         for connection in list(self.connections):
             connection.abort()
         for server in self._servers:

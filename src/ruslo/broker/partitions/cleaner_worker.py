@@ -69,7 +69,8 @@ class CleanerWorker:
                     logger.exception("Compaction failed")
                 backoff_ms = max(self._compaction.backoff_ms, 1)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), backoff_ms / 1000)
+                    async with asyncio.timeout(backoff_ms / 1000):
+                        await self._wake.wait()
                 idle_ms += backoff_ms
                 if idle_ms >= MAX_IDLE_PROCESS_MS:
                     await self._in_thread(self._process.stop)
