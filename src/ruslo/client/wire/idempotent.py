@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import chain
 from struct import Struct
 from typing import NamedTuple
@@ -32,6 +33,7 @@ class ProducerIdAndEpoch(NamedTuple):
     producer_epoch: int
 
 
+@dataclass(eq=False)
 class IdempotentSender:
     """Appends each batch exactly once and in order, per partition.
 
@@ -43,19 +45,14 @@ class IdempotentSender:
       sequence, so a lost first batch would go unnoticed.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        identity: ProducerIdAndEpoch,
-        *,
-        transactional_id: str | None = None,
-        max_version: int | None = None,
-    ) -> None:
-        self._cluster = cluster
-        self._raw = RawClient(cluster)
-        self._identity = identity
-        self._transactional_id = transactional_id
-        self._max_version = max_version
+    _cluster: Cluster
+    _identity: ProducerIdAndEpoch
+    _: KW_ONLY
+    transactional_id: str | None = None
+    max_version: int | None = None
+
+    def __post_init__(self) -> None:
+        self._raw = RawClient(self._cluster)
         self._sequences: dict[TopicPartition, int] = {}
         self._known: set[TopicPartition] = set()
         """Partitions that have acknowledged a batch of this producer."""
@@ -110,8 +107,8 @@ class IdempotentSender:
             results = await self._raw.produce_at(
                 node,
                 {lane.partition: batch for lane, batch in load.items()},
-                transactional_id=self._transactional_id,
-                max_version=self._max_version,
+                transactional_id=self.transactional_id,
+                max_version=self.max_version,
             )
             missing: KafkaError = ConnectionLost(f"the response of broker {node} lacks a partition")
         except KafkaError as error:
@@ -125,7 +122,7 @@ class IdempotentSender:
             (count,) = _COUNT.unpack_from(batch, COUNT_AT)
             self._sequences[partition] = (sequence + count) % _SEQUENCE_COUNT
             _PRODUCER.pack_into(batch, PRODUCER_ID_AT, *self._identity, sequence)
-            if self._transactional_id is not None:
+            if self.transactional_id is not None:
                 (attributes,) = _ATTRIBUTES.unpack_from(batch, ATTRIBUTES_AT)
                 _ATTRIBUTES.pack_into(batch, ATTRIBUTES_AT, attributes | TRANSACTIONAL)
             set_crc(batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ class EncodedBatch(NamedTuple):
     record_count: int
 
 
+@dataclass(eq=False)
 class BatchEncoder:
     """Encodes the rows of one task. Rows of a partition keep their order.
 
@@ -37,24 +39,16 @@ class BatchEncoder:
     partitions for records without a key.
     """
 
-    def __init__(
-        self,
-        *,
-        topic: str | None,
-        partition_count: Callable[[str], int],
-        batch_bytes: int,
-        codec: int,
-        level: int | None,
-        now_ms: Callable[[], int],
-        seed: int,
-    ) -> None:
-        self._topic = topic
-        self._partition_count = partition_count
-        self._batch_bytes = batch_bytes
-        self._codec = codec
-        self._level = level
-        self._now_ms = now_ms
-        self._seed = seed
+    _: KW_ONLY
+    topic: str | None
+    partition_count: Callable[[str], int]
+    batch_bytes: int
+    codec: int
+    level: int | None
+    now_ms: Callable[[], int]
+    seed: int
+
+    def __post_init__(self) -> None:
         self._keyless_bytes: dict[str, int] = {}
         self._open: dict[TopicPartition, _OpenBatch] = {}
 
@@ -62,7 +56,7 @@ class BatchEncoder:
         """Add rows; yields the batches that became full."""
         if arrow.num_rows == 0:
             return
-        columns = RecordColumns.from_arrow(arrow, self._now_ms())
+        columns = RecordColumns.from_arrow(arrow, self.now_ms())
         for topic, rows in self._rows_by_topic(columns):
             targets = self._partitions(topic, columns, rows)
             # A stable sort keeps the order of rows within a partition.
@@ -78,23 +72,23 @@ class BatchEncoder:
         batches, self._open = self._open, {}
         for target, batch in batches.items():
             if batch.count:
-                yield batch.close(target, self._codec, self._level)
+                yield batch.close(target, self.codec, self.level)
 
     def _append(
         self, target: TopicPartition, columns: RecordColumns, rows: Int64s, row: int, end: int
     ) -> Iterator[EncodedBatch]:
         batch = self._open.get(target)
         if batch is None:
-            batch = self._open[target] = _OpenBatch(self._batch_bytes)
+            batch = self._open[target] = _OpenBatch(self.batch_bytes)
         while True:
             row = batch.append(columns, rows, row, end)
             if row == end:
                 return
-            yield batch.close(target, self._codec, self._level)
+            yield batch.close(target, self.codec, self.level)
 
     def _rows_by_topic(self, columns: RecordColumns) -> Iterator[tuple[str, Int64s]]:
-        if self._topic is not None:
-            yield self._topic, np.arange(columns.rows, dtype=np.int64)
+        if self.topic is not None:
+            yield self.topic, np.arange(columns.rows, dtype=np.int64)
             return
         if columns.topics is None or columns.topics.null_count:
             raise ConfigError(
@@ -106,7 +100,7 @@ class BatchEncoder:
             yield topic, np.flatnonzero(indices == number)
 
     def _partitions(self, topic: str, columns: RecordColumns, rows: Int64s) -> Int32s:
-        count = self._partition_count(topic)
+        count = self.partition_count(topic)
         keys = columns.keys
         targets = np.empty(columns.rows, np.int32)
         partitions_of_keys(keys.data, keys.offsets, keys.present, count, targets)
@@ -114,9 +108,9 @@ class BatchEncoder:
             _check_partitions(topic, count, columns.partitions[rows])
             targets = np.where(columns.partitions >= 0, columns.partitions, targets)
         chosen: Int32s = targets[rows]
-        already = self._keyless_bytes.get(topic, self._seed % count * self._batch_bytes)
+        already = self._keyless_bytes.get(topic, self.seed % count * self.batch_bytes)
         self._keyless_bytes[topic] = stick_keyless(
-            chosen, columns.sizes[rows], count, already, self._batch_bytes
+            chosen, columns.sizes[rows], count, already, self.batch_bytes
         )
         return chosen
 

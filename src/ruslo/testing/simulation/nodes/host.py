@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ruslo.broker.node.node import Node
 from ruslo.broker.partitions.cleaner_process import CleanerDied
@@ -23,22 +24,18 @@ RESTART_DELAY_MS = 300
 """The delay after which a service manager restarts a process that ended by itself."""
 
 
+@dataclass(eq=False)
 class SimHost:
-    def __init__(
-        self,
-        config: BrokerConfig,
-        directory_id: Uuid,
-        address: str,
-        network: SimNetwork,
-        on_step: Callable[[SimHost], None],
-    ) -> None:
-        self.id = config.node_id
-        self.config = config
-        self.directory_id = directory_id
-        self.address = address
-        self.network = network
-        self.disk = MemoryDisk(network.clock, config.log_dirs[0])
-        self.local_clock = ProcessClock(network.clock)
+    config: BrokerConfig
+    directory_id: Uuid
+    address: str
+    network: SimNetwork
+    _on_step: Callable[[SimHost], None]
+
+    def __post_init__(self) -> None:
+        self.id = self.config.node_id
+        self.disk = MemoryDisk(self.network.clock, self.config.log_dirs[0])
+        self.local_clock = ProcessClock(self.network.clock)
         self.slow_disk_ms = 0
         """Disk operations take up to this much longer."""
         self.lives = 0
@@ -53,7 +50,6 @@ class SimHost:
         """It has lost unsynced data and has not been up since."""
         self.ends: list[str] = []
         """The reasons why processes ended by themselves."""
-        self._on_step = on_step
         self._dead_processes: list[ProcessLoop] = []
 
     @property

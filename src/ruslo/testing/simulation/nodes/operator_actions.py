@@ -7,6 +7,7 @@ or be too busy to respond; but what it acknowledged must hold.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
@@ -49,21 +50,17 @@ class Deletion(NamedTuple):
     """The life of each node when the request was sent."""
 
 
+@dataclass(eq=False)
 class Operator:
-    def __init__(
-        self,
-        cluster: SimCluster,
-        invariants: NodeInvariants,
-        random: Random,
-        deletable: TopicPartition,
-        note: Callable[[str], None],
-    ) -> None:
-        """``deletable``: the partition whose records may be deleted."""
-        self._cluster = cluster
-        self._invariants = invariants
-        self._random = random
-        self._deletable = deletable
-        self._note = note
+    """``deletable``: the partition whose records may be deleted."""
+
+    _cluster: SimCluster
+    _invariants: NodeInvariants
+    _random: Random
+    _deletable: TopicPartition
+    _note: Callable[[str], None]
+
+    def __post_init__(self) -> None:
         self._processes: list[ProcessLoop] = []
         self._open = 0
         self.deletions: list[Deletion] = []

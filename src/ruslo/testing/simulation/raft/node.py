@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, cast
@@ -73,27 +73,22 @@ class DiskFaults:
     slow_ms: int = 800
 
 
+@dataclass(eq=False)
 class SimRaftNode:
-    def __init__(
-        self,
-        quorum: SimQuorum,
-        key: ReplicaKey,
-        *,
-        static_voters: VoterSet | None,
-        settings: RaftSettings,
-        clock_rate: float = 1.0,
-    ) -> None:
-        self.quorum = quorum
-        self.key = key
-        self.endpoint = Endpoint("CONTROLLER", f"node-{key.node_id}", 9093)
+    quorum: SimQuorum
+    key: ReplicaKey
+    _: KW_ONLY
+    static_voters: VoterSet | None
+    settings: RaftSettings
+    clock_rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.endpoint = Endpoint("CONTROLLER", f"node-{self.key.node_id}", 9093)
         self.log = SimRaftLog()
         self.disk = DiskFaults()
         self.machine: RaftMachine | None = None
         """None while the node is down."""
         self.trace: deque[tuple[int, object]] = deque(maxlen=TRACE_LENGTH)
-        self._static_voters = static_voters
-        self._settings = settings
-        self._clock_rate = clock_rate
         self._life = 0
         self._timer: Timer | None = None
         self._timer_at_ms = 0
@@ -112,7 +107,7 @@ class SimRaftNode:
 
     @property
     def may_vote(self) -> bool:
-        return self._settings.may_vote
+        return self.settings.may_vote
 
     @property
     def is_up(self) -> bool:
@@ -120,7 +115,7 @@ class SimRaftNode:
 
     def now_ms(self) -> int:
         """The time of its own clock."""
-        return int(self.quorum.clock.monotonic_ms() * self._clock_rate)
+        return int(self.quorum.clock.monotonic_ms() * self.clock_rate)
 
     # -- up and down -----------------------------------------------------------------------------------------
 
@@ -130,12 +125,12 @@ class SimRaftNode:
         self.machine = RaftMachine(
             node_id=self.key.node_id,
             directory_id=self.key.directory_id,
-            endpoints=(self.endpoint,) if self._settings.may_vote else (),
-            static_voters=self._static_voters,
+            endpoints=(self.endpoint,) if self.settings.may_vote else (),
+            static_voters=self.static_voters,
             bootstrap=self.quorum.bootstrap,
             quorum=self.log.quorum,
             log=self.log.view(),
-            settings=self._settings,
+            settings=self.settings,
             random=Random(self.quorum.clock.random.getrandbits(32)),
         )
         self.handle(Started())
@@ -310,7 +305,7 @@ class SimRaftNode:
         deadline_ms = None if self.machine is None else self.machine.deadline_ms()
         if deadline_ms is None:
             return
-        at_ms = max(int(deadline_ms / self._clock_rate) + 1, self.quorum.clock.monotonic_ms() + 1)
+        at_ms = max(int(deadline_ms / self.clock_rate) + 1, self.quorum.clock.monotonic_ms() + 1)
         if self._timer is not None:
             if self._timer_at_ms == at_ms:
                 return
