@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import datetime
 import math
 from collections.abc import Callable
@@ -133,19 +134,15 @@ def _text(value: object) -> str:
 
 def _binary(value: object) -> bytes:
     if isinstance(value, str):
-        try:
+        with contextlib.suppress(binascii.Error):
             return base64.b64decode(value, validate=True)
-        except binascii.Error:
-            pass  # reported below, with the value
     raise _unfit(value, "base64")
 
 
 def _date(value: object) -> datetime.date:
     if isinstance(value, str):
-        try:
+        with contextlib.suppress(ValueError):
             return datetime.date.fromisoformat(value)
-        except ValueError:
-            pass  # reported below, with the value
     raise _unfit(value, "a date such as 2026-01-31")
 
 

@@ -35,18 +35,14 @@ class PipelineCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         queries = [(run.pipeline.name, query) for run in self._runs for query in run.runs]
-        for field, doc in _COUNTERS.items():
-            counter = CounterMetricFamily(_PREFIX + field, doc, labels=_LABELS)
-            for pipeline, query in queries:
-                counter.add_metric((pipeline, query.output.name), getattr(query.metrics, field))
-            yield counter
-        for field, doc in _GAUGES.items():
-            gauge = GaugeMetricFamily(_PREFIX + field, doc, labels=_LABELS)
-            for pipeline, query in queries:
-                value = getattr(query.metrics, field)
-                if value is not None:
-                    gauge.add_metric((pipeline, query.output.name), value)
-            yield gauge
+        for family, docs in ((CounterMetricFamily, _COUNTERS), (GaugeMetricFamily, _GAUGES)):
+            for field, doc in docs.items():
+                metric = family(_PREFIX + field, doc, labels=_LABELS)
+                for pipeline, query in queries:
+                    value = getattr(query.metrics, field)
+                    if value is not None:
+                        metric.add_metric((pipeline, query.output.name), value)
+                yield metric
         duration = GaugeMetricFamily(
             _PREFIX + "batch_seconds", "How long the last batch took.", labels=_LABELS
         )

@@ -227,10 +227,7 @@ class SimCoordinator:
     def _note_undone(self, outcome: GroupOutcome, *, undone: bool) -> None:
         for record in outcome.records:
             if isinstance(record.key, GroupMetadataKey):
-                if undone:
-                    self.undone.add(record.key.group)
-                else:
-                    self.undone.discard(record.key.group)
+                (self.undone.add if undone else self.undone.discard)(record.key.group)
 
     def _release(self, replies: list[GroupReply]) -> None:
         for reply in replies:
