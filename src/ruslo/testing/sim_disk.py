@@ -166,11 +166,8 @@ class SimDisk:
 
     def __init__(self, directory: str, dies_at: int | None = None, seed: int = 0) -> None:
         self.medium = Medium(directory, dies_at, random.Random(seed))
+        self.directory = directory
         self._disk = LocalDisk(directory)
-
-    @property
-    def directory(self) -> str:
-        return self._disk.directory
 
     def open(self, path: str, *, create: bool = False) -> SimFile:
         if create and not os.path.exists(path):

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -96,25 +96,34 @@ class _Planner:
                 self._replace(replicas, *pair)
 
     def balance_replicas(self) -> None:
-        holders: dict[int, set[TopicPartition]] = {broker: set() for broker in self._racks}
-        for partition, replicas in self.planned.items():
-            for replica in replicas:
-                holders.setdefault(replica, set()).add(partition)
-        while (move := self._balancing_move(holders)) is not None:
-            partition, source, target = move
-            self._replace(self.planned[partition], source, target)
-            holders[source].remove(partition)
-            holders[target].add(partition)
+        def may_move(replicas: Sequence[int], source: int, target: int) -> bool:
+            return target not in replicas and self._keeps_racks(replicas, source, target)
+
+        self._balance(lambda replicas: replicas, may_move, self._replace)
 
     def balance_leaders(self) -> None:
-        led: dict[int, set[TopicPartition]] = {broker: set() for broker in self._racks}
+        self._balance(
+            lambda replicas: replicas[:1],
+            lambda replicas, source, target: target in replicas,
+            lambda replicas, source, target: self._lead(replicas, target),
+        )
+
+    def _balance(
+        self,
+        counted: Callable[[list[int]], list[int]],
+        may_move: Callable[[list[int], int, int], bool],
+        move: Callable[[list[int], int, int], None],
+    ) -> None:
+        """Move partitions from brokers with the most of them, until the counts differ by at most one."""
+        held: dict[int, set[TopicPartition]] = {broker: set() for broker in self._racks}
         for partition, replicas in self.planned.items():
-            led.setdefault(replicas[0], set()).add(partition)
-        while (move := self._balancing_leader(led)) is not None:
-            partition, source, target = move
-            self._lead(self.planned[partition], target)
-            led[source].remove(partition)
-            led[target].add(partition)
+            for replica in counted(replicas):
+                held.setdefault(replica, set()).add(partition)
+        while (found := self._next_move(held, may_move)) is not None:
+            partition, source, target = found
+            move(self.planned[partition], source, target)
+            held[source].remove(partition)
+            held[target].add(partition)
 
     # -- choices ---------------------------------------------------------------------------------------------
 
@@ -158,29 +167,16 @@ class _Planner:
         source = max(doubled, key=lambda replica: (self._replicas[replica], replica))
         return source, min(free, key=lambda broker: (self._replicas[broker], broker))
 
-    def _balancing_move(
-        self, holders: Mapping[int, set[TopicPartition]]
+    def _next_move(
+        self, held: Mapping[int, set[TopicPartition]], may_move: Callable[[list[int], int, int], bool]
     ) -> tuple[TopicPartition, int, int] | None:
-        by_load = sorted(self._racks, key=lambda broker: (self._replicas[broker], broker))
+        by_load = sorted(self._racks, key=lambda broker: (len(held[broker]), broker))
         for source in reversed(by_load):
             for target in by_load:
-                if self._replicas[source] - self._replicas[target] <= 1:
+                if len(held[source]) - len(held[target]) <= 1:
                     break
-                for partition in sorted(holders[source] - holders[target]):
-                    if self._keeps_racks(self.planned[partition], source, target):
-                        return partition, source, target
-        return None
-
-    def _balancing_leader(
-        self, led: Mapping[int, set[TopicPartition]]
-    ) -> tuple[TopicPartition, int, int] | None:
-        by_load = sorted(self._racks, key=lambda broker: (len(led[broker]), broker))
-        for source in reversed(by_load):
-            for target in by_load:
-                if len(led[source]) - len(led[target]) <= 1:
-                    break
-                for partition in sorted(led[source]):
-                    if target in self.planned[partition]:
+                for partition in sorted(held[source]):
+                    if may_move(self.planned[partition], source, target):
                         return partition, source, target
         return None
 

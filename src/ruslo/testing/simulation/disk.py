@@ -80,16 +80,12 @@ class _Rename(NamedTuple):
 class MemoryDisk:
     def __init__(self, clock: SimClock, directory: str = "/sim") -> None:
         self._clock = clock
-        self._directory = directory
+        self.directory = directory
         self._folders: dict[str, Folder] = {directory: {}}
         self._synced: dict[str, Folder] = {}
         """The names of each directory when it was last synced."""
         self._renames: list[_Rename] = []
         """Renames of files whose old name is synced and whose new name is not."""
-
-    @property
-    def directory(self) -> str:
-        return self._directory
 
     def release_locks(self) -> None:
         """Release all locks, as the end of a process does."""
@@ -267,7 +263,7 @@ class MemoryDisk:
         self._synced.setdefault(folder, {})[name] = file
 
     def _missing(self, path: str, action: str) -> DiskError:
-        return DiskError(self._directory, path, action, FileNotFoundError(errno.ENOENT, "no such file"))
+        return DiskError(self.directory, path, action, FileNotFoundError(errno.ENOENT, "no such file"))
 
 
 def _is_below(path: str, directory: str) -> bool:

@@ -147,7 +147,8 @@ class SimCoordinator:
 
     def replayed(self) -> GroupShard:
         """A machine that has replayed the log."""
-        shard = GroupShard(self.settings, InlineAssignors(), self.topics, self._random_uuid)
+        random = self.clock.random
+        shard = GroupShard(self.settings, InlineAssignors(), self.topics, lambda: random.randbytes(16))
         for record in self.log:
             shard.replay(record.decode(), record.offset)
         return shard
@@ -313,6 +314,3 @@ class SimCoordinator:
 
     def _now(self) -> Instant:
         return Instant(self.clock.monotonic_ms(), self.clock.now_ms())
-
-    def _random_uuid(self) -> bytes:
-        return self.clock.random.randbytes(16)

@@ -14,11 +14,7 @@ class SimTopics:
     def __init__(self, topics: Mapping[str, TopicInfo] | None = None, version: int = 0) -> None:
         self._by_name = dict(topics or {})
         self._by_id = {topic.id: topic for topic in self._by_name.values()}
-        self._version = version
-
-    @property
-    def version(self) -> int:
-        return self._version
+        self.version = version
 
     def by_name(self, name: str) -> TopicInfo | None:
         return self._by_name.get(name)
@@ -31,11 +27,11 @@ class SimTopics:
 
     def with_topic(self, name: str, partition_count: int) -> SimTopics:
         """The view with a topic that has this many partitions."""
-        version = self._version + 1
+        version = self.version + 1
         known = self._by_name.get(name)
         topic_id = version.to_bytes(16, "big") if known is None else known.id
         return SimTopics({**self._by_name, name: TopicInfo(name, topic_id, partition_count)}, version)
 
     def without(self, name: str) -> SimTopics:
         left = {each: topic for each, topic in self._by_name.items() if each != name}
-        return SimTopics(left, self._version + 1)
+        return SimTopics(left, self.version + 1)

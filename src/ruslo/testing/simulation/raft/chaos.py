@@ -179,7 +179,7 @@ class RaftChaos:
         joining = [
             node
             for node in self.quorum.nodes.values()
-            if node.may_vote and voters.find(*node.key) is None and node.is_up
+            if node.settings.may_vote and voters.find(*node.key) is None and node.is_up
         ]
         if not joining:
             if len(self.quorum.nodes) < 6:

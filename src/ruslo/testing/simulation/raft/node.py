@@ -106,10 +106,6 @@ class SimRaftNode:
         return self.key.node_id
 
     @property
-    def may_vote(self) -> bool:
-        return self.settings.may_vote
-
-    @property
     def is_up(self) -> bool:
         return self.machine is not None
 
@@ -247,7 +243,7 @@ class SimRaftNode:
     def _append(self, batch: SimBatch) -> None:
         assert self.machine is not None
         self.log.append(batch)
-        self.quorum.appended(self, batch)
+        self.quorum.invariants.appended(self, batch)
         for offset, record in enumerate(batch.control, batch.base_offset):
             self.machine.replay(record, offset)
         self._completions.append(Appended(batch.end_offset, batch.epoch))

@@ -15,7 +15,7 @@ from ruslo.machines.raft.voters import Endpoint, Voter, VoterSet
 from ruslo.protocol.messages.kraft_version_record import KRaftVersionRecord
 from ruslo.testing.simulation.clock import SimClock
 from ruslo.testing.simulation.raft.invariants import PROGRESS, InvariantBrokenError, RaftInvariants
-from ruslo.testing.simulation.raft.log import SimBatch, SimSnapshot
+from ruslo.testing.simulation.raft.log import SimSnapshot
 from ruslo.testing.simulation.raft.network import SimNetwork
 from ruslo.testing.simulation.raft.node import SimRaftNode
 
@@ -130,9 +130,6 @@ class SimQuorum:
 
     def stepped(self, node: SimRaftNode) -> None:
         self.invariants.check(node, self._lives.get(node.node_id, 0))
-
-    def appended(self, node: SimRaftNode, batch: SimBatch) -> None:
-        self.invariants.appended(node, batch)
 
     def require_progress(self) -> None:
         """With all nodes up and the network healed, a leader commits and all nodes follow."""
