@@ -26,7 +26,7 @@ class ClusterNetwork:
     def __init__(self, node_of_port: Mapping[int, int]) -> None:
         self._node_of_port = dict(node_of_port)
         self._blocked: frozenset[tuple[int, int]] = frozenset()
-        self._loops: dict[int, NodeLoop] = {}
+        self.loops: dict[int, NodeLoop] = {}
 
     def node_at(self, port: int) -> int | None:
         return self._node_of_port.get(port)
@@ -42,14 +42,8 @@ class ClusterNetwork:
     def heal(self) -> None:
         """Deliver everything again, including data that was held back."""
         self._blocked = frozenset()
-        for loop in list(self._loops.values()):
+        for loop in list(self.loops.values()):
             loop.call_soon_threadsafe(loop.network_changed)
-
-    def attach(self, loop: NodeLoop) -> None:
-        self._loops[loop.node_id] = loop
-
-    def detach(self, loop: NodeLoop) -> None:
-        self._loops.pop(loop.node_id, None)
 
 
 class NodeLoop(uvloop.Loop):
@@ -62,7 +56,7 @@ class NodeLoop(uvloop.Loop):
         self.links: set[Link] = set()
         self._changed = asyncio.Event()
         self._killed = False
-        network.attach(self)
+        network.loops[node_id] = self
 
     async def create_connection(
         self, protocol_factory: Callable[[], asyncio.BaseProtocol], *args: Any, **options: Any
@@ -89,12 +83,12 @@ class NodeLoop(uvloop.Loop):
     def drop_connections(self) -> None:
         """Abort all connections to other nodes, and allow no new ones: the node was killed."""
         self._killed = True
-        self.network.detach(self)
+        self.network.loops.pop(self.node_id, None)
         for link in list(self.links):
             link.abort()
 
     def close(self) -> None:
-        self.network.detach(self)
+        self.network.loops.pop(self.node_id, None)
         super().close()
 
 

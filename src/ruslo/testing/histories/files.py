@@ -27,10 +27,11 @@ class Recorder:
         self._file = (folder / f"{process}{SUFFIX}").open("ab", buffering=0)
 
     def invoke(self, call: Call) -> None:
-        self._write(Kind.INVOKE, call)
+        self.complete(Kind.INVOKE, call)
 
     def complete(self, kind: Kind, call: Call, note: str = "") -> None:
-        self._write(kind, call, note)
+        event = Event(time.monotonic_ns(), self.process, kind, call, note)
+        self._file.write(_encoder.encode(event) + b"\n")
 
     def close(self) -> None:
         self._file.close()
@@ -40,10 +41,6 @@ class Recorder:
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
-
-    def _write(self, kind: Kind, call: Call, note: str = "") -> None:
-        event = Event(time.monotonic_ns(), self.process, kind, call, note)
-        self._file.write(_encoder.encode(event) + b"\n")
 
 
 def save(path: Path, history: Iterable[Event]) -> None:

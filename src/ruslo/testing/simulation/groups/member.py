@@ -229,10 +229,10 @@ class SimMember(ABC):
             assert message is None or isinstance(message, response), message
             self._when_awake(lambda: on_reply(message))
 
-        self._connection.call(partial(self._submit, request, version), receive, timeout_ms)
+        def submit(on_reply: OnReply) -> None:
+            self._coordinator.submit(request, version, self.name, on_reply)
 
-    def _submit(self, request: Message, version: int, on_reply: OnReply) -> None:
-        self._coordinator.submit(request, version, self.name, on_reply)
+        self._connection.call(submit, receive, timeout_ms)
 
     def _later(self, delay_ms: int, action: Callable[[], None]) -> None:
         self._clock.call_later(delay_ms, lambda: self._when_awake(action))
