@@ -134,7 +134,7 @@ def test_the_api_table_is_the_one_kafka_has() -> None:
         assert sorted(listener.upper() for listener in ours.listeners) == theirs["listeners"], ours
         if ours.max_version < 0:
             continue
-        for version in range(ours.min_version, ours.request.MAX_VERSION + 1):
+        for version in range(ours.min_version, message.MAX_VERSION + 1):
             assert request_header_version(ours.key, version) == theirs["requestHeaders"][version], ours
             assert response_header_version(ours.key, version) == theirs["responseHeaders"][version], ours
 
