@@ -18,7 +18,7 @@ SKIPPED = ("src/ruslo/protocol/messages/", "scripts/check_words.py")
 BANNED = {
     r"whoever|whomever|whosoever": "name the actor: client, broker, leader, caller",
     r"somebody|nobody|anybody|everybody": "name the actor: client, broker, leader, caller",
-    r"anew": "again, rebuild, recreate",
+    r"anew": "again, rebuilt, recreated",
     r"amid": "in the middle of",
     r"whereabouts": "preferred read replica, replica selector",
     r"unfold|unfolds|unfolded|unfolding": "decompress",
@@ -26,7 +26,6 @@ BANNED = {
     r"courtesy": "CPU priority",
     r"patience|impatient|impatience": "retry policy, timeout",
     r"chores?": "work, task, housekeeping",
-    r"made anew": "rebuilt, recreated",
     r"look_around|take_turn|take_turns|used_up|in_turns": "a verb that a reader can guess",
     r"which there is not|which there are not|that is none": "does not exist, is invalid",
     r"is no(?= (?:whole|sound|record|replica|leader|voter|member|batch|topic|broker|host))": "is not a",
