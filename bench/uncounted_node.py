@@ -45,7 +45,7 @@ def appended(
     )
 
 
-def not_responded(stats: ApiStats, begun_ns: int) -> None:
+def not_recorded(stats: ApiStats, begun_ns: int) -> None:
     pass
 
 
@@ -59,7 +59,7 @@ def not_watched(watch: LoopWatch) -> None:
 
 def main(properties: str) -> int:
     Partition._appended = appended  # type: ignore[method-assign, assignment]
-    ApiStats.responded = not_responded  # type: ignore[method-assign, assignment]
+    ApiStats.record_response = not_recorded  # type: ignore[method-assign, assignment]
     ConsumerFetch._count = not_counted  # type: ignore[method-assign, assignment]
     LoopWatch.start = not_watched  # type: ignore[method-assign, assignment]
     config = BrokerConfig.from_properties(parse_properties(decode_properties(Path(properties).read_bytes())))

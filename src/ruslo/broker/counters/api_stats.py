@@ -17,21 +17,21 @@ class ApiStats:
 
     def __init__(self, clock: Clock) -> None:
         self.now_ns = clock.monotonic_ns
-        """The time at which a request begins, to be passed to ``responded``."""
+        """The time at which a request begins, to be passed to ``record_response``."""
         self.durations = Durations()
         """Times from the complete request to the complete response, including waits for replicas or data."""
         self.errors: dict[int, int] = {}
         """How many responses carried each error code; one response may carry many."""
 
-    def responded(self, begun_ns: int) -> None:
+    def record_response(self, begun_ns: int) -> None:
         self.durations.observe(self.now_ns() - begun_ns)
 
-    def failed(self, code: int) -> None:
+    def record_error(self, code: int) -> None:
         self.errors[code] = self.errors.get(code, 0) + 1
 
-    def count_errors(self, response: Message) -> None:
+    def record_errors(self, response: Message) -> None:
         for code in error_codes_in(response):
-            self.failed(code)
+            self.record_error(code)
 
 
 class RequestStats:

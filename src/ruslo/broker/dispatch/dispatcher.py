@@ -281,12 +281,12 @@ class Dispatcher:
             response = await self._result(pending, self._call(pending, served, part, context))
             if response is None or not hasattr(response, division.response_array):
                 return self._finish(pending, None, None)
-            pending.stats.count_errors(response)
+            pending.stats.record_errors(response)
             responses.append(response)
             if pending.connection.closed:
                 return None
             await self._services.scheduler.checkpoint(Priority.REQUEST)
-        pending.stats.responded(pending.begun_ns)
+        pending.stats.record_response(pending.begun_ns)
         return await self._thread.run(lambda: self._encoded(pending, merge(division, responses)))
 
     def _respond_when_done(
@@ -313,11 +313,11 @@ class Dispatcher:
     def _finish(
         self, pending: _PendingRequest, response: Message | None, frame: bytearray | None
     ) -> bytearray | None:
-        pending.stats.responded(pending.begun_ns)
+        pending.stats.record_response(pending.begun_ns)
         if response is None:
-            pending.stats.failed(ErrorCode.UNKNOWN_SERVER_ERROR)
+            pending.stats.record_error(ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
-            pending.stats.count_errors(response)
+            pending.stats.record_errors(response)
         return frame
 
     def _encoded(self, pending: _PendingRequest, response: Message | None) -> bytearray | None:

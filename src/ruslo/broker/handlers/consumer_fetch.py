@@ -211,7 +211,7 @@ class ConsumerFetch:
             if partition is not None:
                 self._count(partition.traffic, size)
             if error:
-                self._handler.stats.failed(error)
+                self._handler.stats.record_error(error)
                 if partition is not None:
                     partition.traffic.failed_fetches += 1
             if size:
@@ -233,8 +233,8 @@ class ConsumerFetch:
         )
         _FRAME_HEAD.pack_into(out, 0, size - 4, self._correlation_id)
         if context.error:
-            self._handler.stats.failed(context.error)
-        self._handler.stats.responded(self._begun_ns)
+            self._handler.stats.record_error(context.error)
+        self._handler.stats.record_response(self._begun_ns)
         return chunks
 
     def _leader_endpoints(self) -> Sequence[NodeEndpoint]:

@@ -193,7 +193,7 @@ class ProduceHandler:
                 reply.send((response,))
             else:
                 connection.send(response)
-        self.stats.responded(begun_ns)
+        self.stats.record_response(begun_ns)
 
     def _respond_when_acked(self, request: ProduceRequest, reply: PendingResponse) -> None:
         _, results, unacked, acks, timeout_ms, version, correlation_id, begun_ns = request
@@ -205,9 +205,9 @@ class ProduceHandler:
                     partition_results = results[topic_at][1]
                     index = partition_results[at][0]
                     partition_results[at] = self.error_result(index, error, append.partition)
-                    self.stats.failed(error.code)
+                    self.stats.record_error(error.code)
                     append.partition.traffic.failed_produces += 1
-            self.stats.responded(begun_ns)
+            self.stats.record_response(begun_ns)
             reply.send((encode(results, version, correlation_id, self._leader_endpoints(request)),))
 
         AckWait([append for _, _, append in unacked], timeout_ms, complete, acks == ALL)

@@ -85,7 +85,7 @@ def count_failures(
         known = by_topic.get(topic, {})
         for index, code, *_ in partition_results:
             if code:
-                stats.failed(code)
+                stats.record_error(code)
                 if index in known:
                     known[index].traffic.failed_produces += 1
 

@@ -39,8 +39,8 @@ from ruslo.broker.metrics.partition_source import (
     scrub_families,
 )
 from ruslo.broker.metrics.traffic_source import traffic_families
-from ruslo.broker.node.base import NodeBase
 from ruslo.broker.node.server_limits import server_limits
+from ruslo.broker.node.shared_components import SharedComponents
 from ruslo.broker.node.startup_responses import StartupResponses
 from ruslo.broker.partitions.compaction import Compaction
 from ruslo.broker.partitions.fetcher import FetcherSettings
@@ -68,54 +68,54 @@ CONTROLLED_SHUTDOWN_TIMEOUT_MS = 30_000
 
 
 class BrokerRole:
-    def __init__(self, base: NodeBase, server: Server) -> None:
+    def __init__(self, shared: SharedComponents, server: Server) -> None:
         """``server``: bound to the client listeners, not accepting yet."""
-        self._base = base
+        self._shared = shared
         self._server = server
-        config = base.config
+        config = shared.config
         identity = BrokerIdentity(
             broker_id=config.node_id,
-            cluster_id=base.cluster_id,
+            cluster_id=shared.cluster_id,
             endpoints=[
                 RegisteredEndpoint(
                     e.listener_name, e.host, e.port, SECURITY_PROTOCOL_IDS[e.security_protocol]
                 )
-                for e in base.endpoints
+                for e in shared.endpoints
             ],
             log_dirs=[
-                each.directory_id for each in base.logs.directories if each.online and each.holds_partitions
+                each.directory_id for each in shared.logs.directories if each.online and each.holds_partitions
             ],
             rack=config.opt_str("broker.rack"),
-            previous_epoch=base.logs.previous_broker_epoch,
-            incarnation_id=base.new_uuid(),
+            previous_epoch=shared.logs.previous_broker_epoch,
+            incarnation_id=shared.new_uuid(),
         )
         self.lifecycle = BrokerLifecycle(
             identity,
-            base.gateway,
-            base.metadata,
-            base.raft,
-            clock=base.clock,
+            shared.gateway,
+            shared.metadata,
+            shared.raft,
+            clock=shared.clock,
             heartbeat_interval_ms=config.int("broker.heartbeat.interval.ms"),
             session_timeout_ms=config.int("broker.session.timeout.ms"),
             registration_timeout_ms=config.int("initial.broker.registration.timeout.ms"),
-            offline_log_dirs=base.logs.offline_directory_ids,
-            cordoned_log_dirs=base.logs.cordoned_directory_ids,
+            offline_log_dirs=shared.logs.offline_directory_ids,
+            cordoned_log_dirs=shared.logs.cordoned_directory_ids,
             lost_directory_timeout_ms=config.int("log.dir.failure.timeout.ms"),
-            on_failure=base.fail,
+            on_failure=shared.fail,
         )
         self.has_loaded = False
-        self._cordon(base.dynamic_config.current)
-        base.dynamic_config.subscribe(self._cordon)
+        self._cordon(shared.dynamic_config.current)
+        shared.dynamic_config.subscribe(self._cordon)
 
     def _cordon(self, current: BrokerConfig) -> None:
-        self._base.logs.cordon(current.cordoned_log_dirs)
+        self._shared.logs.cordon(current.cordoned_log_dirs)
         self.lifecycle.report_cordons()
 
     async def start(self) -> None:
         """Return when clients may connect."""
-        self._base.undo.push_async_callback(self._leave_cluster)
+        self._shared.undo.push_async_callback(self._leave_cluster)
         await self.lifecycle.register()
-        MetadataEvidence.of(self._base.logs).check_epoch(self.lifecycle.epoch)
+        MetadataEvidence.of(self._shared.logs).check_epoch(self.lifecycle.epoch)
         await self._load_logs()
         self._start_coordinators()
         await self._serve()
@@ -123,77 +123,77 @@ class BrokerRole:
     async def _leave_cluster(self) -> None:
         """Controlled shutdown, once: before connections close, or when the start failed before there were
         any."""
-        if self._base.raft.failure is not None or self.lifecycle.state is LifecycleState.STOPPING:
+        if self._shared.raft.failure is not None or self.lifecycle.state is LifecycleState.STOPPING:
             return
-        if self._base.config.bool("controlled.shutdown.enable"):
+        if self._shared.config.bool("controlled.shutdown.enable"):
             await self.lifecycle.shut_down(timeout_ms=CONTROLLED_SHUTDOWN_TIMEOUT_MS)
         else:
             # The controller detects it later, as it detects a killed broker.
             self.lifecycle.abandon()
 
     async def _load_logs(self) -> None:
-        base, config = self._base, self._base.config
-        threads = base.dynamic_config.current.int("num.recovery.threads.per.data.dir")
-        if not base.logs.was_clean:
+        shared, config = self._shared, self._shared.config
+        threads = shared.dynamic_config.current.int("num.recovery.threads.per.data.dir")
+        if not shared.logs.was_clean:
             # Recovery reads every unsynced segment: clients can query its progress.
-            await self._server.start(StartupResponses(base.logs).handle_frame)
+            await self._server.start(StartupResponses(shared.logs).handle_frame)
         # Even after a clean shutdown thousands of logs take a while, and heartbeats must go on meanwhile.
-        await asyncio.to_thread(base.logs.load, base.dynamic_config.log_config, recovery_threads=threads)
+        await asyncio.to_thread(shared.logs.load, shared.dynamic_config.log_config, recovery_threads=threads)
         self.has_loaded = True
         assignments = DirectoryAssignments(
-            base.gateway,
+            shared.gateway,
             broker_id=config.node_id,
             broker_epoch=self._epoch,
             report_failed_directory=self.lifecycle.report_failed_directory,
         )
-        base.undo.push_async_callback(assignments.stop)
-        proposals = AlterPartitionManager(base.gateway, broker_id=config.node_id, broker_epoch=self._epoch)
-        base.undo.push_async_callback(proposals.stop)
-        fetchers = ReplicaFetchers(base.address_of, self._fetcher_settings())
-        self.topic_responses = TopicResponses(base.metadata, fetchers.lost_leaders)
+        shared.undo.push_async_callback(assignments.stop)
+        proposals = AlterPartitionManager(shared.gateway, broker_id=config.node_id, broker_epoch=self._epoch)
+        shared.undo.push_async_callback(proposals.stop)
+        fetchers = ReplicaFetchers(shared.address_of, self._fetcher_settings())
+        self.topic_responses = TopicResponses(shared.metadata, fetchers.lost_leaders)
         isr_changes = IsrChanges()
         self.partitions = PartitionManager(
             config.node_id,
-            base.logs,
-            base.dynamic_config,
+            shared.logs,
+            shared.dynamic_config,
             assignments,
             ReplicationSettings(
-                base.metadata,
+                shared.metadata,
                 config.int("replica.lag.time.max.ms"),
-                base.clock,
+                shared.clock,
                 proposals.propose,
                 self._replication_quota("leader.replication.throttled.rate"),
-                IsrExpansion(base.scheduler),
+                IsrExpansion(shared.scheduler),
                 isr_changes,
             ),
             fetchers,
             config.metadata_log_dir,
-            base.metrics.traffic,
-            base.fail,
-            base.scheduler,
+            shared.metrics.traffic,
+            shared.fail,
+            shared.scheduler,
         )
-        base.undo.push_async_callback(self.partitions.close)
-        base.metadata.subscribe(self.partitions.apply, self.partitions.applied)
+        shared.undo.push_async_callback(self.partitions.close)
+        shared.metadata.subscribe(self.partitions.apply, self.partitions.applied)
         await self.partitions.applied()
         self.partitions.mark_strays()
         # Once unfenced, this broker could be elected because of data that it has lost.
         await assignments.lost_replicas_reported()
-        periodic_tasks = PeriodicTasks(config, base.logs, self.partitions, base.scheduler)
-        base.undo.push_async_callback(periodic_tasks.stop)
+        periodic_tasks = PeriodicTasks(config, shared.logs, self.partitions, shared.scheduler)
+        shared.undo.push_async_callback(periodic_tasks.stop)
         periodic_tasks.start()
         self.compaction = Compaction(
-            base.dynamic_config, base.logs, self.partitions, base.scheduler, base.new_cleaner
+            shared.dynamic_config, shared.logs, self.partitions, shared.scheduler, shared.new_cleaner
         )
-        base.undo.push_async_callback(self.compaction.stop)
-        base.abandon.append(self.compaction.abandon)
+        shared.undo.push_async_callback(self.compaction.stop)
+        shared.abandon.append(self.compaction.abandon)
         self.compaction.start()
         repair = ReplicaRepair(
-            config.node_id, lambda: base.metadata.image, self.partitions, self.compaction, self._links()
+            config.node_id, lambda: shared.metadata.image, self.partitions, self.compaction, self._links()
         )
-        self.scrubber = Scrubber(base.dynamic_config, base.logs, self.partitions.storage_failed, repair)
-        base.undo.push_async_callback(self.scrubber.stop)
+        self.scrubber = Scrubber(shared.dynamic_config, shared.logs, self.partitions.storage_failed, repair)
+        shared.undo.push_async_callback(self.scrubber.stop)
         self.scrubber.start()
-        metrics = base.metrics
+        metrics = shared.metrics
         metrics.add(lambda: traffic_families(metrics.traffic))
         metrics.add(lambda: replica_families(self.partitions, proposals, isr_changes))
         metrics.add(lambda: compaction_families(self.compaction))
@@ -204,11 +204,11 @@ class BrokerRole:
         return self.lifecycle.epoch
 
     def _fetcher_settings(self) -> FetcherSettings:
-        config = self._base.config
+        config = self._shared.config
         return FetcherSettings(
             node_id=config.node_id,
             broker_epoch=self._epoch,
-            clock=self._base.clock,
+            clock=self._shared.clock,
             max_wait_ms=config.int("replica.fetch.wait.max.ms"),
             min_bytes=config.int("replica.fetch.min.bytes"),
             max_bytes=config.int("replica.fetch.response.max.bytes"),
@@ -220,118 +220,118 @@ class BrokerRole:
             ),
             quota=self._replication_quota("follower.replication.throttled.rate"),
             storage_failed=lambda error: self.partitions.storage_failed(error),
-            on_truncated=self._base.logs.checkpoint_truncated,
+            on_truncated=self._shared.logs.checkpoint_truncated,
         )
 
     def _replication_quota(self, key: str) -> ReplicationQuota:
-        return ReplicationQuota(lambda: self._base.dynamic_config.dynamic_rate(key), self._base.clock)
+        return ReplicationQuota(lambda: self._shared.dynamic_config.dynamic_rate(key), self._shared.clock)
 
     def _start_coordinators(self) -> None:
-        base, config = self._base, self._base.config
-        self._producer_ids = ProducerIds(base.gateway, broker_id=config.node_id, broker_epoch=self._epoch)
-        base.undo.push_async_callback(self._producer_ids.stop)
+        shared, config = self._shared, self._shared.config
+        self._producer_ids = ProducerIds(shared.gateway, broker_id=config.node_id, broker_epoch=self._epoch)
+        shared.undo.push_async_callback(self._producer_ids.stop)
         self.groups = GroupCoordinator(
             config,
-            base.dynamic_config,
-            base.metadata,
+            shared.dynamic_config,
+            shared.metadata,
             self.partitions,
-            base.clock,
-            base.scheduler,
+            shared.clock,
+            shared.scheduler,
             has_session=lambda: self.lifecycle.has_session,
-            new_uuid=base.new_uuid,
+            new_uuid=shared.new_uuid,
         )
-        base.undo.push_async_callback(self.groups.stop)
+        shared.undo.push_async_callback(self.groups.stop)
         self._markers = MarkerWriter(
-            self.partitions, self.groups, base.clock, base.scheduler, config.int("request.timeout.ms")
+            self.partitions, self.groups, shared.clock, shared.scheduler, config.int("request.timeout.ms")
         )
         links = self._links()
-        lag = GroupSource(self.groups, self.partitions, base.metadata, links, base.scheduler)
-        base.metrics.add(lag.families, before=lag.refresh)
+        lag = GroupSource(self.groups, self.partitions, shared.metadata, links, shared.scheduler)
+        shared.metrics.add(lag.families, before=lag.refresh)
         self.transactions = TransactionCoordinator(
             config,
-            base.dynamic_config,
-            base.metadata,
+            shared.dynamic_config,
+            shared.metadata,
             self.partitions,
             self._producer_ids,
             self._markers,
             links,
-            base.clock,
-            base.scheduler,
+            shared.clock,
+            shared.scheduler,
             node_id=config.node_id,
             offsets_partition_of=self.groups.partition_of,
         )
-        base.undo.push_async_callback(self.transactions.stop)
+        shared.undo.push_async_callback(self.transactions.stop)
 
     def _links(self) -> BrokerLinks:
-        config = self._base.config
+        config = self._shared.config
         links = BrokerLinks(
-            self._base.address_of,
+            self._shared.address_of,
             ChannelSettings(
                 client_id=f"broker-{config.node_id}",
                 request_timeout_ms=config.int("request.timeout.ms"),
             ),
         )
-        self._base.undo.push_async_callback(links.stop)
+        self._shared.undo.push_async_callback(links.stop)
         return links
 
     def _internal_topic(self, plan: TopicPlan) -> InternalTopic:
-        topic = InternalTopic(plan, lambda: self._base.dynamic_config.current, self._base.gateway)
-        self._base.undo.push_async_callback(topic.stop)
+        topic = InternalTopic(plan, lambda: self._shared.dynamic_config.current, self._shared.gateway)
+        self._shared.undo.push_async_callback(topic.stop)
         return topic
 
     async def _serve(self) -> None:
-        base, config = self._base, self._base.config
+        shared, config = self._shared, self._shared.config
         verifier = TransactionVerifier(self.transactions, self.transactions.verify_locally)
         services = Services(
             config=config,
             node_id=config.node_id,
-            cluster_id=base.cluster_id,
-            clock=base.clock,
-            scheduler=base.scheduler,
-            metadata=base.metadata,
+            cluster_id=shared.cluster_id,
+            clock=shared.clock,
+            scheduler=shared.scheduler,
+            metadata=shared.metadata,
             topic_responses=self.topic_responses,
-            controller=base.gateway,
-            raft=base.raft,
+            controller=shared.gateway,
+            raft=shared.raft,
             partitions=self.partitions,
-            logs=base.logs,
-            dynamic_config=base.dynamic_config,
+            logs=shared.logs,
+            dynamic_config=shared.dynamic_config,
             producer_ids=self._producer_ids,
             assignor_error=self.groups.assignor_error,
             groups=self.groups,
-            lost_data=base.logs.lost_data,
+            lost_data=shared.logs.lost_data,
             apis=broker_catalog(),
             offsets_topic=self._internal_topic(OFFSETS_PLAN),
             transactions=self.transactions,
             transactions_topic=self._internal_topic(TRANSACTIONS_PLAN),
             transactional_commits=TransactionalOffsetCommits(
-                verifier, self.groups, self.partitions, lambda: base.dynamic_config.current, base.clock
+                verifier, self.groups, self.partitions, lambda: shared.dynamic_config.current, shared.clock
             ),
             markers=self._markers,
         )
-        transactional = TransactionalAppends(verifier, lambda: base.dynamic_config.current, base.clock)
+        transactional = TransactionalAppends(verifier, lambda: shared.dynamic_config.current, shared.clock)
         selector = ReplicaSelector(
-            base.metadata,
+            shared.metadata,
             node_id=config.node_id,
             rack_aware=config.opt_str("replica.selector.class") == RACK_AWARE_SELECTOR,
         )
-        requests = base.metrics.requests
+        requests = shared.metrics.requests
         produce = ProduceHandler(
-            self.partitions, transactional, base.metadata, base.clock, requests.of("Produce")
+            self.partitions, transactional, shared.metadata, shared.clock, requests.of("Produce")
         )
         fetch = FetchHandler(
             self.partitions,
-            base.metadata,
+            shared.metadata,
             selector,
-            base.clock,
+            shared.clock,
             requests.of("Fetch"),
             config.int("fetch.max.bytes"),
-            FetchSessionCache(config.int("max.incremental.fetch.session.cache.slots"), base.random),
+            FetchSessionCache(config.int("max.incremental.fetch.session.cache.slots"), shared.random),
         )
-        base.dynamic_config.subscribe(lambda current: self._server.limit(server_limits(current)))
+        shared.dynamic_config.subscribe(lambda current: self._server.limit(server_limits(current)))
         await self.lifecycle.unfence()
         dispatcher = Dispatcher(services, broker_apis(produce, fetch), requests)
         await self._server.start(dispatcher.handle_frame)
         # Connections close before anything that serves them; closing a server twice is harmless.
-        base.undo.push_async_callback(self._server.close)
+        shared.undo.push_async_callback(self._server.close)
         # While leaderships move, clients still learn here where they went.
-        base.undo.push_async_callback(self._leave_cluster)
+        shared.undo.push_async_callback(self._leave_cluster)

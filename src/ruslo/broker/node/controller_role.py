@@ -16,9 +16,9 @@ from ruslo.broker.handlers.services import ControllerServices
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
 from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.broker.metrics.node_metrics import NodeMetrics
-from ruslo.broker.node.base import broker_address
 from ruslo.broker.node.config_rules import BrokerConfigRules
 from ruslo.broker.node.identity import read_bootstrap_records
+from ruslo.broker.node.shared_components import broker_address
 from ruslo.broker.quorum.raft import RaftDriver
 from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.scheduling.scheduler import Scheduler

@@ -1,6 +1,6 @@
 """A node: builds every part, wires them by hand, starts them in order and stops them in reverse.
 
-What it does in its roles is in ``controller_role`` and ``broker_role``; the roles share ``NodeBase``.
+What it does in its roles is in ``controller_role`` and ``broker_role``; the roles share ``SharedComponents``.
 
 Start: open the metrics listener, lock and check the log directories, bind the listeners, join the metadata
 quorum. A controller is then ready. A broker continues: register, load the logs, apply the metadata to the
@@ -34,7 +34,6 @@ from ruslo.broker.metrics.node_metrics import NodeMetrics
 from ruslo.broker.metrics.partition_source import directory_families
 from ruslo.broker.metrics.traffic_source import connection_families
 from ruslo.broker.node.abandoned_lookups import forget_abandoned_lookups
-from ruslo.broker.node.base import NodeBase
 from ruslo.broker.node.broker_role import BrokerRole
 from ruslo.broker.node.controller_role import ControllerRole
 from ruslo.broker.node.garbage import GarbageCollection
@@ -44,6 +43,7 @@ from ruslo.broker.node.identity import (
     check_identity,
 )
 from ruslo.broker.node.server_limits import server_limits
+from ruslo.broker.node.shared_components import SharedComponents
 from ruslo.broker.partitions.cleaner_process import Cleaner, CleanerProcess
 from ruslo.broker.quorum.log_listener import MetadataLogListener
 from ruslo.broker.quorum.metadata_evidence import MetadataEvidence, MetadataLost
@@ -132,7 +132,7 @@ class Node:
                     self._controller_server, self.gateway, self._controller_endpoints, self.metrics
                 )
             if self.config.is_broker:
-                self._broker = BrokerRole(self._base, self._broker_server)
+                self._broker = BrokerRole(self._shared, self._broker_server)
                 await self._broker.start()
                 logger.info(
                     "node %d of cluster %s is ready at %s",
@@ -308,7 +308,7 @@ class Node:
             request_timeout_ms=config.int("request.timeout.ms"),
         )
         self._undo.push_async_callback(self.gateway.stop)
-        self._base = NodeBase(
+        self._shared = SharedComponents(
             config=config,
             cluster_id=self.cluster_id,
             clock=self._clock,

@@ -8,7 +8,7 @@ when the first of these happens:
 - The log directory fails.
 - The timeout expires.
 
-A batch may be committed or fenced before its request begins to wait: a transactional request, for example,
+A batch may be decided before its request begins to wait: a transactional request, for example,
 waits only after the coordinator has verified its last partition. Registering and checking are therefore one
 step. ``Partition.register_ack`` either keeps the append or reports that it is decided already, so a wake-up
 cannot be lost.
@@ -36,7 +36,7 @@ class AckResult(enum.Enum):
     ACKED = ErrorCode.NONE
     TIMED_OUT = ErrorCode.REQUEST_TIMED_OUT
     """Appended, and possibly committed later."""
-    FENCED = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
     """This broker stopped leading first: the offset may hold another record under the next leader."""
     STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 

@@ -365,7 +365,7 @@ class Partition:
         failed = self.log.failure is not None
         leader = self.leader
         if not failed and (leader is None or append.leader_epoch < leader.first_epoch):
-            return AckResult.FENCED
+            return AckResult.NOT_LEADER
         if self.is_acked(append.end_offset, acks_all):
             return AckResult.ACKED
         return AckResult.STORAGE_ERROR if failed else None

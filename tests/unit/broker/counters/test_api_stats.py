@@ -38,9 +38,9 @@ def test_stats_of_an_api_are_made_once_and_count_by_code() -> None:
     stats = requests.of("Heartbeat")
     assert requests.of("Heartbeat") is stats
     assert isinstance(stats, ApiStats)
-    stats.responded(stats.now_ns())
-    stats.count_errors(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-    stats.count_errors(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-    stats.count_errors(HeartbeatResponse())
+    stats.record_response(stats.now_ns())
+    stats.record_errors(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    stats.record_errors(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+    stats.record_errors(HeartbeatResponse())
     assert stats.errors == {ErrorCode.REBALANCE_IN_PROGRESS: 2}
     assert stats.durations.count == 1

@@ -293,7 +293,7 @@ async def test_a_retired_partition_completes_all_waits(tmp_path: Path) -> None:
         DelayedFetch([partition.delayed_fetches], 1, False, FOREVER_MS, lambda: fetched.append(True))
         partition.retire()
         await asyncio.sleep(0)
-        assert acks == [AckResult.FENCED]
+        assert acks == [AckResult.NOT_LEADER]
         assert fetched == [True]
         assert partition.gone
         assert partition.check_epoch(-1) is ErrorCode.NOT_LEADER_OR_FOLLOWER

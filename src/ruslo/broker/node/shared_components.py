@@ -1,11 +1,10 @@
-"""The parts of a node that its roles share, built by ``node``."""
+"""The components of a node that its roles share (Kafka's SharedServer), built by ``node``."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from random import Random
 from typing import TYPE_CHECKING
 
 from ruslo.broker.partitions.leader_connection import Address
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeBase:
+class SharedComponents:
     config: BrokerConfig
     cluster_id: str
     clock: Clock
