@@ -3,7 +3,7 @@
 The broker calls the periodic tasks at the intervals of its config: ``write_…``, ``empty_trash``,
 ``due_flushes``, and for each log ``check_retention_of`` and ``expire_producers_of``. The ``…_jobs`` methods
 prepare disk work for a thread. A log directory that fails goes offline, and ``on_offline`` is called with its
-partitions.
+partitions, in the thread that noticed the failure.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ class LogManager:
         directories: Sequence[LogDir],
         clock: Clock,
         *,
+        on_offline: OfflineListener = lambda directory, partitions: None,
         delete_delay_ms: int = 60_000,
         producer_expiration_ms: int = 86_400_000,
     ) -> None:
         self.directories = list(directories)
         self.clock = clock
+        self._on_offline = on_offline
         self.reconfigure(delete_delay_ms=delete_delay_ms, producer_expiration_ms=producer_expiration_ms)
-        self.on_offline: OfflineListener | None = None
         self.lost_data = LostDataList()
         """Lost records, as operators see them."""
         self.logs: dict[TopicPartition, Log] = {}
@@ -61,6 +62,7 @@ class LogManager:
         *,
         open_disk: DiskOpener | None = None,
         new_uuid: Callable[[], Uuid] = random_uuid,
+        on_offline: OfflineListener = lambda directory, partitions: None,
         **settings: int,
     ) -> LogManager:
         """Lock the directories; if one cannot be used, release those locked so far."""
@@ -73,7 +75,7 @@ class LogManager:
             for directory in directories:
                 directory.abandon()
             raise
-        return cls(directories, clock, **settings)
+        return cls(directories, clock, on_offline=on_offline, **settings)
 
     def reconfigure(self, *, delete_delay_ms: int, producer_expiration_ms: int) -> None:
         """Change the settings of a running broker."""
@@ -305,9 +307,7 @@ class LogManager:
 
     def _take_offline(self, directory: LogDir, error: StorageError) -> None:
         if directory.online:
-            partitions = directory.take_offline(error)
-            if self.on_offline is not None:
-                self.on_offline(directory, partitions)
+            self._on_offline(directory, directory.take_offline(error))
 
     @contextmanager
     def _guard(self, directory: LogDir) -> Iterator[None]:

@@ -31,11 +31,16 @@ class Broker:
     def __init__(self, *paths: Path) -> None:
         self.paths = [str(path) for path in paths]
         self.clock = ManualClock()
+        self.offline: list[tuple[str, list[TopicPartition]]] = []
         self.manager: LogManager
         self.start()
 
     def start(self) -> LogManager:
-        self.manager = LogManager.open(self.paths, self.clock)
+        self.manager = LogManager.open(
+            self.paths,
+            self.clock,
+            on_offline=lambda directory, partitions: self.offline.append((directory.path, partitions)),
+        )
         self.manager.load(lambda topic: CONFIG)
         return self.manager
 
@@ -421,8 +426,6 @@ class TestFailures:
     ) -> None:
         manager = two.manager
         logs = [create(manager, "t", partition) for partition in range(2)]
-        heard: list[tuple[str, list[TopicPartition]]] = []
-        manager.on_offline = lambda directory, partitions: heard.append((directory.path, partitions))
         bad = logs[0].directory
         real = LocalDisk.replace_file
 
@@ -435,7 +438,7 @@ class TestFailures:
         for log in logs:
             fill(log)
         manager.write_high_watermarks()
-        assert heard == [(bad, [logs[0].partition])]
+        assert two.offline == [(bad, [logs[0].partition])]
         assert [directory.path for directory in manager.online_directories()] == [logs[1].directory]
         with pytest.raises(KafkaError) as refused:
             fill(logs[0])

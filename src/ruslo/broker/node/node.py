@@ -18,6 +18,7 @@ import contextlib
 import logging
 import resource
 import signal
+import threading
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -201,12 +202,14 @@ class Node:
 
     def _open_storage(self) -> None:
         config = self.config
+        self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
         check_formatted(config, self._open_disk)
         self.logs = LogManager.open(
             all_directories(config),
             self._clock,
             open_disk=self._open_disk,
             new_uuid=self._new_uuid,
+            on_offline=self._on_log_dir_offline,
             **_log_manager_settings(config),
         )
         self._undo.push_async_callback(self._close_storage)
@@ -228,14 +231,16 @@ class Node:
             self.logs.abandon()
             return
         # Thousands of logs take a while, and a node that stops can be observed to the end.
-        loop, on_offline = asyncio.get_running_loop(), self.logs.on_offline
-
-        def call_on_loop(directory: LogDir, partitions: list[TopicPartition]) -> None:
-            if on_offline is not None:
-                loop.call_soon_threadsafe(on_offline, directory, partitions)
-
-        self.logs.on_offline = call_on_loop
         await asyncio.to_thread(self.logs.stop, self.broker.lifecycle.epoch)
+
+    def _on_log_dir_offline(self, directory: LogDir, partitions: list[TopicPartition]) -> None:
+        if not self.has_loaded:
+            return  # the broker has no partitions yet, and registers without this directory
+        failed = partial(self.broker.partitions.log_dir_failed, directory, partitions)
+        if threading.get_ident() == self._loop_thread:
+            failed()
+        else:
+            self._loop.call_soon_threadsafe(failed)
 
     async def _bind_listeners(self) -> None:
         config = self.config

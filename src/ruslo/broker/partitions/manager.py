@@ -78,7 +78,6 @@ class PartitionManager:
         self._closed = False
         """Metadata still arrives after the partitions are closed, during the controlled shutdown."""
         self._housekeeping = ThreadPoolExecutor(1, thread_name_prefix="housekeeping")
-        logs.on_offline = self._on_directory_offline
         self._configs.subscribe_topics(self._on_topic_config)
 
     # -- lookup ----------------------------------------------------------------------------------------------
@@ -325,7 +324,8 @@ class PartitionManager:
             self._disk_full_reported_ms[error.directory] = now_ms
             logger.error("%s. Produce requests fail until the disk has free space", error)
 
-    def _on_directory_offline(self, directory: LogDir, names: list[TopicPartition]) -> None:
+    def log_dir_failed(self, directory: LogDir, names: list[TopicPartition]) -> None:
+        """A log directory went offline: its partitions are no longer served."""
         for topic, index in names:
             partition = self.by_name.get(topic, {}).pop(index, None)
             if partition is not None:
