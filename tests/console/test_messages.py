@@ -104,9 +104,9 @@ def test_hostile_records_are_harmless(visitor: Visitor, broker: EmbeddedBroker) 
     expect(page.locator("h1")).to_have_count(1)
     for offset in range(len(HOSTILE) + 4):
         for kind in ("auto", "json", "text", "hex", "avro"):
-            answer = page.request.get(f"/topics/hostile/messages/0/{offset}?format={kind}")
-            assert answer.status == 200
-            assert len(answer.body()) < 2_000_000
+            response = page.request.get(f"/topics/hostile/messages/0/{offset}?format={kind}")
+            assert response.status == 200
+            assert len(response.body()) < 2_000_000
         page.goto(f"/topics/hostile/messages/0/{offset}")
         assert page.title() == f"hostile 0@{offset} · Ruslo"
         expect(page.locator("h1")).to_have_count(1)
@@ -184,7 +184,7 @@ def test_avro_with_a_given_schema(visitor: Visitor, broker: EmbeddedBroker) -> N
 )
 def test_missing_records_and_topics(visitor: Visitor, broker: EmbeddedBroker, path: str) -> None:
     make_topic(broker.bootstrap, "empty-one")
-    answer = visitor.page.goto(path)
-    assert answer is not None
-    assert answer.status == 404
+    response = visitor.page.goto(path)
+    assert response is not None
+    assert response.status == 404
     expect(visitor.page.locator("[role=alert]")).to_be_visible()

@@ -36,8 +36,8 @@ def _self() -> int:
 
 
 def visit(address: str) -> str:
-    with urllib.request.urlopen(f"{address}/alive", timeout=60) as answer:
-        return str(answer.read().decode())
+    with urllib.request.urlopen(f"{address}/alive", timeout=60) as response:
+        return str(response.read().decode())
 
 
 def visit_for_ever(address: str) -> None:

@@ -40,11 +40,11 @@ class Oracle:
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(question) + "\n")
         self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return answer
+        response: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return response
 
     def assign(self, assignor: str, group: GroupSpec) -> tuple[list[str], Shares]:
-        answer = self.ask(
+        response = self.ask(
             {
                 "assignor": assignor,
                 "homogeneous": group.homogeneous,
@@ -60,7 +60,7 @@ class Oracle:
                 ],
             }
         )
-        return answer["order"], answer["assignment"]
+        return response["order"], response["assignment"]
 
     def close(self) -> None:
         self.process.communicate(timeout=30)
@@ -156,7 +156,7 @@ def test_topic_and_group_hashes_are_kafkas(oracle: Oracle) -> None:
         )
         for name, count in zip(names, [1, 3, 40, 12, 200], strict=True)
     ]
-    answer = oracle.ask(
+    response = oracle.ask(
         {
             "hash": [
                 {"id": topic.id.hex(), "name": topic.name, "racks": [list(names) for names in topic.racks]}
@@ -164,6 +164,6 @@ def test_topic_and_group_hashes_are_kafkas(oracle: Oracle) -> None:
             ]
         }
     )
-    assert [topic_hash(topic) for topic in topics] == [int(hashed) for hashed in answer["topics"]]
-    assert group_hash((topic.name, topic_hash(topic)) for topic in topics) == int(answer["group"])
+    assert [topic_hash(topic) for topic in topics] == [int(hashed) for hashed in response["topics"]]
+    assert group_hash((topic.name, topic_hash(topic)) for topic in topics) == int(response["group"])
     assert oracle.ask({"hash": []}) == {"topics": [], "group": str(group_hash([]))}

@@ -42,8 +42,8 @@ def listed(
 
 def offsets_of(admin: AdminClient, group: str, topic: str) -> dict[int, int]:
     asked = ConsumerGroupTopicPartitions(group)
-    answer = admin.list_consumer_group_offsets([asked], request_timeout=30)[group].result()
-    return {place.partition: place.offset for place in answer.topic_partitions if place.topic == topic}
+    response = admin.list_consumer_group_offsets([asked], request_timeout=30)[group].result()
+    return {place.partition: place.offset for place in response.topic_partitions if place.topic == topic}
 
 
 def error_code(error: BaseException) -> int:
@@ -131,8 +131,8 @@ def test_offsets_of_an_empty_group_are_altered(
     assert [place.error for place in altered.topic_partitions] == [None, None]
     assert offsets_of(admin, group, topic) == {0: 3, 1: 8}
     one = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 1)])
-    answer = admin.list_consumer_group_offsets([one], request_timeout=30)[group].result()
-    assert [(place.partition, place.offset) for place in answer.topic_partitions] == [(1, 8)]
+    response = admin.list_consumer_group_offsets([one], request_timeout=30)[group].result()
+    assert [(place.partition, place.offset) for place in response.topic_partitions] == [(1, 8)]
     with Member(bootstrap, group, [topic], protocol) as member:
         poll_until([member], lambda: len(member.records) == 9)
         assert set(member.read) == {(topic, 0, o) for o in range(3, 10)} | {(topic, 1, o) for o in (8, 9)}

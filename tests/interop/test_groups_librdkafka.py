@@ -233,10 +233,10 @@ def test_an_invalid_pattern_is_rejected_by_the_broker(
 def test_manual_commits(bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol) -> None:
     topic = new_topic()
     fill(bootstrap, topic, 1, 20)
-    answers: list[tuple[KafkaError | None, list[TopicPartition]]] = []
+    responses: list[tuple[KafkaError | None, list[TopicPartition]]] = []
     settings: dict[str, Setting] = {
         "enable.auto.commit": False,
-        "on_commit": lambda error, partitions: answers.append((error, partitions)),
+        "on_commit": lambda error, partitions: responses.append((error, partitions)),
     }
     with Member(bootstrap, group, [topic], protocol, settings) as member:
         poll_until([member], lambda: len(member.records) == 20)
@@ -246,10 +246,10 @@ def test_manual_commits(bootstrap: str, new_topic: TopicMaker, group: str, proto
         assert (stored.offset, stored.error) == (5, None)
         assert committed(bootstrap, group, topic) == [5]
 
-        answers.clear()
+        responses.clear()
         member.consumer.commit(message=member.records[9], asynchronous=True)
-        poll_until([member], lambda: bool(answers))
-        ((error, (place,)),) = answers
+        poll_until([member], lambda: bool(responses))
+        ((error, (place,)),) = responses
         assert (error, place.offset) == (None, 10)
 
         noted = TopicPartition(topic, 0, 7, metadata="back to ä 7")

@@ -89,12 +89,12 @@ def test_kafka_python_commits(bootstrap: str, new_topic: TopicMaker, group: str)
     assert member.consumer.committed(place) is None
     member.consumer.commit({place: OffsetAndMetadata(4, "four", -1)})
     assert member.consumer.committed(place, metadata=True)[:2] == (4, "four")
-    answers: list[object] = []
+    responses: list[object] = []
     member.consumer.commit_async(
-        {place: OffsetAndMetadata(6, "", -1)}, callback=lambda offsets, answer: answers.append(answer)
+        {place: OffsetAndMetadata(6, "", -1)}, callback=lambda offsets, response: responses.append(response)
     )
-    poll_until([member], lambda: bool(answers))
-    assert not isinstance(answers[0], Exception)
+    poll_until([member], lambda: bool(responses))
+    assert not isinstance(responses[0], Exception)
     member.consumer.close(autocommit=False)
 
     again = PythonMember(bootstrap, group, topic, enable_auto_commit=False)

@@ -40,9 +40,9 @@ def ask(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     text = "".join(json.dumps(question) + "\n" for question in questions)
     result = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
-    answers = [json.loads(line) for line in result.stdout.splitlines()]
-    assert len(answers) == len(questions)
-    return answers
+    responses = [json.loads(line) for line in result.stdout.splitlines()]
+    assert len(responses) == len(questions)
+    return responses
 
 
 def test_every_message_and_version_has_kafkas_bytes() -> None:
@@ -60,11 +60,11 @@ def test_every_message_and_version_has_kafkas_bytes() -> None:
             questions.append({"op": "decode", **about, "hex": encoded.hex()})
             decoded = message_type.from_bytes(encoded, version)
             expected.append((encoded.hex(), to_json(message, decoded, version, complete=False)))
-    answers = ask(questions)
+    responses = ask(questions)
     assert len(expected) > 5000
     for number, (encoded_hex, as_json) in enumerate(expected):
         about = {key: questions[2 * number][key] for key in ("name", "version")}
-        encoded_answer, decoded_answer = answers[2 * number], answers[2 * number + 1]
+        encoded_answer, decoded_answer = responses[2 * number], responses[2 * number + 1]
         assert encoded_answer == {"hex": encoded_hex}, about
         assert decoded_answer == {"hex": encoded_hex, "json": as_json}, about
 
@@ -77,21 +77,21 @@ def test_unknown_tagged_fields_survive_kafka() -> None:
             about = {"op": "decode", "name": message.name, "version": version}
             questions.append({**about, "hex": maker.random().to_bytes(version).hex()})
     assert len(questions) > 300
-    for question, answer in zip(questions, ask(questions), strict=True):
-        assert answer.get("hex") == question["hex"], (question["name"], question["version"], answer)
+    for question, response in zip(questions, ask(questions), strict=True):
+        assert response.get("hex") == question["hex"], (question["name"], question["version"], response)
 
 
 def test_new_structs_have_the_defaults_of_kafka() -> None:
     pairs = list(message_versions())
-    answers = ask(
+    responses = ask(
         [{"op": "defaults", "name": message.name, "version": version} for message, version in pairs]
     )
     compared = 0
-    for (message, version), answer in zip(pairs, answers, strict=True):
-        assert answer["structs"].pop("") == message_class(message.name)().to_bytes(version).hex(), (
+    for (message, version), response in zip(pairs, responses, strict=True):
+        assert response["structs"].pop("") == message_class(message.name)().to_bytes(version).hex(), (
             message.name
         )
-        for name, theirs in answer["structs"].items():
+        for name, theirs in response["structs"].items():
             if version not in message.structs[name].possible:
                 continue
             if theirs is None:
@@ -107,22 +107,22 @@ def test_new_structs_have_the_defaults_of_kafka() -> None:
 
 def test_the_schema_table_is_the_one_kafka_has() -> None:
     messages = list(all_messages().values())
-    answers = ask([{"op": "schema", "name": message.name} for message in messages])
+    responses = ask([{"op": "schema", "name": message.name} for message in messages])
     compared = 0
-    for message, answer in zip(messages, answers, strict=True):
-        assert "error" not in answer, (message.name, answer)
-        assert set(answer["versions"]) == {str(version) for version in versions_of(message)}, message.name
+    for message, response in zip(messages, responses, strict=True):
+        assert "error" not in response, (message.name, response)
+        assert set(response["versions"]) == {str(version) for version in versions_of(message)}, message.name
         for version in versions_of(message):
-            fields = _squeeze(answer["versions"][str(version)])
+            fields = _squeeze(response["versions"][str(version)])
             assert fields == _describe(message, message.root, version), (message.name, version)
             compared += 1
     assert compared == len(list(message_versions()))
 
 
 def test_the_api_table_is_the_one_kafka_has() -> None:
-    (answer,) = ask([{"op": "apis"}])
-    assert {api["key"] for api in answer["apis"]} == API_BY_KEY.keys()
-    for theirs in answer["apis"]:
+    (response,) = ask([{"op": "apis"}])
+    assert {api["key"] for api in response["apis"]} == API_BY_KEY.keys()
+    for theirs in response["apis"]:
         ours = API_BY_KEY[theirs["key"]]
         assert ours.name.lower() == theirs["name"].replace("_", "").lower()
         assert ours.max_version == theirs["highestStable"], ours

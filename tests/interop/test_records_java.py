@@ -272,7 +272,7 @@ STRICTER = "gaps"
 @pytest.mark.parametrize("name", BATCHES)
 def test_the_leader_decides_as_kafka(oracle: Oracle, topic: str, name: str) -> None:
     config = TOPICS[topic]
-    verdict, answer = oracle.ask(
+    verdict, response = oracle.ask(
         "validate",
         config.compression_type,
         config.message_timestamp_type,
@@ -293,13 +293,13 @@ def test_the_leader_decides_as_kafka(oracle: Oracle, topic: str, name: str) -> N
         with pytest.raises(BatchRefused) as refused:
             accept_batch(memoryview(BATCHES[name]()), rules, NOW)
         indexes = ",".join(str(error.batch_index) for error in refused.value.record_errors)
-        assert [refused.value.code.name, indexes] == OUR_OWN.get(name, answer)
+        assert [refused.value.code.name, indexes] == OUR_OWN.get(name, response)
         return
     assert verdict == "ok"
     accepted = accept_batch(memoryview(BATCHES[name]()), rules, NOW)
     assert accepted.log_append_time == (NOW if rules.log_append_time else -1)
     ours = bytes(accepted.batch)
-    theirs = bytes.fromhex(answer[1])
+    theirs = bytes.fromhex(response[1])
     assert crc32c(ours[layout.ATTRIBUTES_AT :]) == accepted.header[layout.CRC]
     assert list(read_records(ours)) == list(read_records(theirs))
     compared = layout.HEADER_SIZE if accepted.header[layout.ATTRIBUTES] & layout.CODEC_MASK else len(ours)

@@ -36,9 +36,9 @@ def begin(bootstrap: str, transactional_id: str, topic: str) -> Producer:
 
 async def listed(client: RawClient, request: ListTransactionsRequest) -> tuple[int, list[str], list[str]]:
     """Code, unknown states, and the last letter of each id."""
-    answer = await client.call(request, ListTransactionsResponse)
-    names = sorted(each.transactional_id[-1] for each in answer.transaction_states)
-    return answer.error_code, answer.unknown_state_filters, names
+    response = await client.call(request, ListTransactionsResponse)
+    names = sorted(each.transactional_id[-1] for each in response.transaction_states)
+    return response.error_code, response.unknown_state_filters, names
 
 
 def test_list_and_describe(bootstrap: str, new_topic: TopicMaker, group: str) -> None:

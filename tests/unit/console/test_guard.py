@@ -74,8 +74,8 @@ def test_hosts_that_cannot_be_rebound_are_served(host: str) -> None:
     ],
 )
 def test_other_host_names_are_rejected(host: str) -> None:
-    answer = Guarded().get(host=host)
-    assert (answer.status, "passed" in answer.text) == (421, False)
+    response = Guarded().get(host=host)
+    assert (response.status, "passed" in response.text) == (421, False)
 
 
 def test_a_configured_host_name_is_served() -> None:
@@ -105,13 +105,13 @@ def test_a_target_that_is_not_a_path_is_rejected() -> None:
 
 def test_every_response_forbids_other_origins() -> None:
     guarded = Guarded()
-    for answer in (guarded.get(), guarded.get(host="evil.example"), guarded.post(token="wrong")):
-        policy = answer.headers["content-security-policy"]
+    for response in (guarded.get(), guarded.get(host="evil.example"), guarded.post(token="wrong")):
+        policy = response.headers["content-security-policy"]
         assert "script-src 'self'" in policy
         assert "unsafe" not in policy
         assert "frame-ancestors 'none'" in policy
-        assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["cache-control"] == "no-store"
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert response.headers["cache-control"] == "no-store"
 
 
 def test_the_cookie_is_for_this_console_alone() -> None:
@@ -122,8 +122,8 @@ def test_the_cookie_is_for_this_console_alone() -> None:
 
 def test_a_form_with_its_token_is_accepted() -> None:
     guarded = Guarded()
-    answer = guarded.post()
-    assert (answer.status, answer.text.split()[:2]) == (200, ["passed", "value"])
+    response = guarded.post()
+    assert (response.status, response.text.split()[:2]) == (200, ["passed", "value"])
     header = guarded.post(token="", x_form_token=guarded.sessions.form_token(SESSION))
     assert header.status == 200
 
@@ -131,8 +131,8 @@ def test_a_form_with_its_token_is_accepted() -> None:
 def test_a_form_without_its_token_is_rejected() -> None:
     guarded = Guarded()
     other = guarded.sessions.form_token("o" * 43)
-    for answer in (guarded.post(token=""), guarded.post(token=other), guarded.post(cookie="x=1")):
-        assert (answer.status, "passed" in answer.text) == (403, False)
+    for response in (guarded.post(token=""), guarded.post(token=other), guarded.post(cookie="x=1")):
+        assert (response.status, "passed" in response.text) == (403, False)
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_forms_of_the_same_origin_are_accepted() -> None:
 
 def test_read_only_rejects_changes_of_the_cluster() -> None:
     guarded = Guarded(read_only=True)
-    answer = guarded.post("/topics/new")
-    assert (answer.status, answer.text) == (
+    response = guarded.post("/topics/new")
+    assert (response.status, response.text) == (
         403,
         "This console is read-only. Restart it without --read-only to make changes.\n",
     )
@@ -181,8 +181,8 @@ def test_a_large_form_is_read_completely() -> None:
     token = guarded.sessions.form_token(SESSION)
     body = b"name=%41&other=" + b"%42" * 100_000 + f"&form_token={token}".encode()
     cookie = {"cookie": f"ruslo_console_8090={SESSION}"}
-    answer = request(guarded.app, "/x", method="POST", body=body, headers=cookie)
-    assert (answer.status, answer.text.split()[:2]) == (200, ["passed", "A"])
+    response = request(guarded.app, "/x", method="POST", body=body, headers=cookie)
+    assert (response.status, response.text.split()[:2]) == (200, ["passed", "A"])
 
 
 def test_the_number_of_fields_is_limited() -> None:

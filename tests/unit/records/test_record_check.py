@@ -51,10 +51,10 @@ def test_a_valid_batch_is_returned_unchanged(codec: Codec) -> None:
 class TestKeys:
     @pytest.mark.parametrize("codec", Codec)
     def test_errors_name_the_records_without_a_key_in_a_compacted_topic(self, codec: Codec) -> None:
-        answer = refused(build_batch(RECORDS, codec=codec), COMPACTED)
-        assert answer.code == ErrorCode.INVALID_RECORD
-        assert [error.batch_index for error in answer.record_errors] == [1]
-        assert "key" in answer.record_errors[0].message
+        response = refused(build_batch(RECORDS, codec=codec), COMPACTED)
+        assert response.code == ErrorCode.INVALID_RECORD
+        assert [error.batch_index for error in response.record_errors] == [1]
+        assert "key" in response.record_errors[0].message
 
     def test_an_empty_key_is_a_key(self) -> None:
         assert validated(build_batch([Record(0, NOW, b"", b"v")]), COMPACTED)
@@ -64,14 +64,14 @@ class TestKeys:
 
     def test_a_missing_key_and_an_invalid_timestamp(self) -> None:
         records = [Record(0, NOW + 2 * HOUR_MS, None, b""), Record(1, NOW + 2 * HOUR_MS, b"k", b"")]
-        answer = refused(build_batch(records), COMPACTED)
-        assert answer.code == ErrorCode.INVALID_TIMESTAMP
-        assert "key" in answer.record_errors[0].message
-        assert "range" in answer.record_errors[1].message
+        response = refused(build_batch(records), COMPACTED)
+        assert response.code == ErrorCode.INVALID_TIMESTAMP
+        assert "key" in response.record_errors[0].message
+        assert "range" in response.record_errors[1].message
 
     def test_the_number_of_record_errors_is_limited(self) -> None:
-        answer = refused(build_batch([Record(index, NOW, None, b"") for index in range(1500)]), COMPACTED)
-        assert len(answer.record_errors) == 1000
+        response = refused(build_batch([Record(index, NOW, None, b"") for index in range(1500)]), COMPACTED)
+        assert len(response.record_errors) == 1000
 
 
 class TestCreateTime:
@@ -81,10 +81,10 @@ class TestCreateTime:
     def test_the_allowed_range_of_timestamps(self, codec: Codec) -> None:
         times = [NOW - 5000, NOW - 5001, NOW + 1000, NOW + 1001, -1]
         records = [Record(index, time, b"k", b"v") for index, time in enumerate(times)]
-        answer = refused(build_batch(records, codec=codec), self.config)
-        assert answer.code == ErrorCode.INVALID_TIMESTAMP
-        assert [error.batch_index for error in answer.record_errors] == [1, 3]
-        assert str(NOW - 5001) in answer.record_errors[0].message
+        response = refused(build_batch(records, codec=codec), self.config)
+        assert response.code == ErrorCode.INVALID_TIMESTAMP
+        assert [error.batch_index for error in response.record_errors] == [1, 3]
+        assert str(NOW - 5001) in response.record_errors[0].message
 
     @pytest.mark.parametrize("codec", Codec)
     @pytest.mark.parametrize("wrong", [-1, 0, NOW + 3, NOW + 500])
@@ -109,9 +109,9 @@ class TestCreateTime:
 
     def test_the_log_append_time_bit_without_a_timestamp(self) -> None:
         batch = build_batch(KEYED, attributes=layout.LOG_APPEND_TIME)
-        answer = refused(changed(batch, ">q", layout.MAX_TIMESTAMP_AT, -1), PLAIN)
-        assert answer.code == ErrorCode.INVALID_TIMESTAMP
-        assert len(answer.record_errors) == len(KEYED)
+        response = refused(changed(batch, ">q", layout.MAX_TIMESTAMP_AT, -1), PLAIN)
+        assert response.code == ErrorCode.INVALID_TIMESTAMP
+        assert len(response.record_errors) == len(KEYED)
 
 
 class TestLogAppendTime:
@@ -131,9 +131,9 @@ class TestLogAppendTime:
         assert validated(build_batch([Record(0, 5, None, None), Record(1, NOW * 2, None, None)]), APPEND_TIME)
 
     def test_the_client_must_not_set_the_bit(self) -> None:
-        answer = refused(build_batch(KEYED, attributes=layout.LOG_APPEND_TIME), APPEND_TIME)
-        assert answer.code == ErrorCode.INVALID_TIMESTAMP
-        assert [error.batch_index for error in answer.record_errors] == [0, 1, 2, 3, 4]
+        response = refused(build_batch(KEYED, attributes=layout.LOG_APPEND_TIME), APPEND_TIME)
+        assert response.code == ErrorCode.INVALID_TIMESTAMP
+        assert [error.batch_index for error in response.record_errors] == [0, 1, 2, 3, 4]
 
 
 class TestRecompression:
@@ -220,9 +220,9 @@ class TestPayload:
         batch = build_batch([Record(0, NOW, None, bytes(200_000))], codec=codec)
         small = dataclasses.replace(BatchRules.of(PLAIN), max_decompressed_bytes=100_000)
         view = memoryview(batch)
-        with pytest.raises(BatchRefused) as answer:
+        with pytest.raises(BatchRefused) as response:
             validate_records(view, check_batch(view, small), small, NOW)
-        assert answer.value.code == ErrorCode.MESSAGE_TOO_LARGE
+        assert response.value.code == ErrorCode.MESSAGE_TOO_LARGE
 
     def test_too_many_records_to_decode(self) -> None:
         batch = with_payload(bytes(7 * MAX_DECODED_RECORDS + 7), count=1)

@@ -47,8 +47,8 @@ class TestAssign:
         (6, EpochEnd(3, 50)),
     ],
 )
-def test_end_of_an_epoch(epoch: int, answer: EpochEnd) -> None:
-    assert cache().end_of(epoch, 90) == answer
+def test_end_of_an_epoch(epoch: int, response: EpochEnd) -> None:
+    assert cache().end_of(epoch, 90) == response
 
 
 def test_an_empty_cache_has_no_end() -> None:

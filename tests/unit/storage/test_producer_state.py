@@ -168,12 +168,12 @@ class TestTransactions:
     def test_epochs_of_markers(self, epoch: int, version: int, is_open: bool, code: ErrorCode) -> None:
         producers = Producers()
         producers.add(header(0, epoch=5, transactional=is_open))
-        answer = ErrorCode.NONE
+        response = ErrorCode.NONE
         try:
             producers.states.check_marker(marker(epoch), version)
         except KafkaError as error:
-            answer = error.code
-        assert answer is code
+            response = error.code
+        assert response is code
 
     def test_a_marker_of_an_older_coordinator(self) -> None:
         producers = Producers()

@@ -26,9 +26,9 @@ class Controller:
         assert isinstance(request, AlterPartitionRequest)
         (topic,) = request.topics
         self.asked.append([(each.partition_index, each.partition_epoch) for each in topic.partitions])
-        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        answer.set_result(AlterPartitionResponse())
-        return answer
+        response: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        response.set_result(AlterPartitionResponse())
+        return response
 
 
 async def test_thousands_of_proposals_go_in_several_requests() -> None:

@@ -43,16 +43,16 @@ async def test_responses_are_released_by_commits_in_order() -> None:
         assert set(node.machine.image.topics.by_name) == {"a", "b"}
         node.raft.commit()
         assert set(node.image.topics.by_name) == {"a", "b"}
-        answers = [await each for each in (first, second, refused)]
-        codes = [each.topics[0].error_code for each in answers if isinstance(each, CreateTopicsResponse)]
+        responses = [await each for each in (first, second, refused)]
+        codes = [each.topics[0].error_code for each in responses if isinstance(each, CreateTopicsResponse)]
         assert codes == [0, 0, ErrorCode.TOPIC_ALREADY_EXISTS]
         node.raft.commits_automatically = True
 
 
 async def test_the_response_is_immediate_when_nothing_is_uncommitted() -> None:
     async with admin_node() as node:
-        answer = node.controller.submit(DeleteTopicsRequest(topic_names=["nowhere"]))
-        assert answer.done()
+        response = node.controller.submit(DeleteTopicsRequest(topic_names=["nowhere"]))
+        assert response.done()
 
 
 async def test_a_broker_that_is_gone_is_fenced_though_the_log_was_full_at_first(
@@ -158,8 +158,8 @@ async def test_first_start_of_a_cluster_is_one_transaction() -> None:
     assert names[-1] == "EndTransactionRecord"
     assert node.image.features.metadata_version == 30
     # Listeners never see the end marker, and yet no reply waits for it.
-    answer = await asyncio.wait_for(node.controller.submit(DeleteTopicsRequest(topic_names=["x"])), 60)
-    assert answer is not None
+    response = await asyncio.wait_for(node.controller.submit(DeleteTopicsRequest(topic_names=["x"])), 60)
+    assert response is not None
     node.raft.resign()
     node.raft.lead()
     await turns()

@@ -29,9 +29,9 @@ def creating(name: str, partitions: int = PARTITIONS) -> CreateTopicsRequest:
     )
 
 
-def code_of(answer: Message) -> int:
-    assert isinstance(answer, CreateTopicsResponse)
-    return answer.topics[0].error_code
+def code_of(response: Message) -> int:
+    assert isinstance(response, CreateTopicsResponse)
+    return response.topics[0].error_code
 
 
 async def test_requests_are_served_meanwhile_and_the_topic_comes_in_one_batch(
@@ -49,12 +49,12 @@ async def test_requests_are_served_meanwhile_and_the_topic_comes_in_one_batch(
             return append(epoch, records, values)
 
         monkeypatch.setattr(node.raft, "append", watched)
-        answer = node.controller.submit(creating("big"))
+        response = node.controller.submit(creating("big"))
         slices = 0
-        while not answer.done():
+        while not response.done():
             slices += 1
             await asyncio.sleep(0)
-        assert code_of(await answer) == ErrorCode.NONE
+        assert code_of(await response) == ErrorCode.NONE
         assert slices > PARTITIONS // STEPS_PER_SLICE
         assert appended == [(PARTITIONS + 1, True)]
         assert len(node.image.topics.by_name["big"].partitions) == PARTITIONS
@@ -94,7 +94,7 @@ async def test_leadership_is_lost_after_every_slice(slices: int) -> None:
     """The machine ends up with what is committed, and the next leadership begins from there."""
     async with admin_node(scheduler=stepping_scheduler(STEPS_PER_SLICE)) as node:
         names = ("big", "waits")
-        answers = [
+        responses = [
             node.controller.submit(creating(names[0])),
             node.controller.submit(creating("waits", 1)),
         ]
@@ -103,9 +103,11 @@ async def test_leadership_is_lost_after_every_slice(slices: int) -> None:
         node.raft.resign()
         committed = set(node.image.topics.by_name)
         assert node.machine.image.topics.by_name == node.image.topics.by_name
-        for name, answer in zip(names, await asyncio.gather(*answers, return_exceptions=True), strict=True):
-            if isinstance(answer, KafkaError):
-                assert answer.code is ErrorCode.NOT_CONTROLLER
+        for name, response in zip(
+            names, await asyncio.gather(*responses, return_exceptions=True), strict=True
+        ):
+            if isinstance(response, KafkaError):
+                assert response.code is ErrorCode.NOT_CONTROLLER
             else:
                 assert name in committed
         node.raft.lead()

@@ -17,20 +17,22 @@ from tests.support.machines.controller_bench import FEATURES, admin_node
 async def test_table(version: int) -> None:
     async with admin_node() as node:
         request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
-        answer = await exchange(api_versions.handle, node, request, version)
-        served = {API_BY_KEY[each.api_key].name: each for each in answer.api_keys}
+        response = await exchange(api_versions.handle, node, request, version)
+        served = {API_BY_KEY[each.api_key].name: each for each in response.api_keys}
         assert served.keys() == {"Produce", "Fetch", *HANDLERS}
-        assert [each.api_key for each in answer.api_keys] == sorted(each.api_key for each in answer.api_keys)
+        assert [each.api_key for each in response.api_keys] == sorted(
+            each.api_key for each in response.api_keys
+        )
         assert (served["Produce"].min_version, served["Fetch"].min_version) == (0, 4)
         assert served["InitProducerId"].max_version == 5, "unstable versions are not announced"
-        finalized = {each.name: each.max_version_level for each in answer.finalized_features}
-        supported = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
+        finalized = {each.name: each.max_version_level for each in response.finalized_features}
+        supported = {each.name: (each.min_version, each.max_version) for each in response.supported_features}
         if version < 3:
             assert not finalized
             assert not supported
             return
         assert finalized == FEATURES | {"kraft.version": 1}
-        assert answer.finalized_features_epoch == node.image.offset
+        assert response.finalized_features_epoch == node.image.offset
         assert supported["metadata.version"] == (7, 30)
         assert ("transaction.version" in supported) == (version >= 4)
 
@@ -39,8 +41,8 @@ async def test_controller_listeners_serve_less() -> None:
     async with admin_node() as node:
         request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
         node.apis = controller_catalog()
-        answer = await exchange(api_versions.handle, node, request, 4, "CONTROLLER")
-        names = {API_BY_KEY[each.api_key].name for each in answer.api_keys}
+        response = await exchange(api_versions.handle, node, request, 4, "CONTROLLER")
+        names = {API_BY_KEY[each.api_key].name for each in response.api_keys}
         assert {"ApiVersions", "CreateTopics", "DescribeQuorum"} <= names
         assert not {"Produce", "Metadata", "ListOffsets"} & names
 

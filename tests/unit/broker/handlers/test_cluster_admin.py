@@ -37,16 +37,18 @@ async def create(node: AdminNode, **partitions: int) -> None:
 async def test_describe_cluster(version: int) -> None:
     async with admin_node() as node:
         request = DescribeClusterRequest(include_cluster_authorized_operations=True)
-        answer = await exchange(describe_cluster.handle, node, request, version)
-        assert (answer.cluster_id, answer.controller_id) == (CLUSTER_ID, 1)
-        assert [(each.broker_id, each.host, each.port) for each in answer.brokers] == [(1, "localhost", 9092)]
-        assert answer.cluster_authorized_operations > 0
+        response = await exchange(describe_cluster.handle, node, request, version)
+        assert (response.cluster_id, response.controller_id) == (CLUSTER_ID, 1)
+        assert [(each.broker_id, each.host, each.port) for each in response.brokers] == [
+            (1, "localhost", 9092)
+        ]
+        assert response.cluster_authorized_operations > 0
         if version >= 1:
             controllers = DescribeClusterRequest(endpoint_type=2)
             refused = await exchange(describe_cluster.handle, node, controllers, version)
             assert ErrorCode(refused.error_code) is ErrorCode.MISMATCHED_ENDPOINT_TYPE
-            answer = await exchange(describe_cluster.handle, node, controllers, version, "CONTROLLER")
-            assert [(each.broker_id, each.port) for each in answer.brokers] == [(1, 9093)]
+            response = await exchange(describe_cluster.handle, node, controllers, version, "CONTROLLER")
+            assert [(each.broker_id, each.port) for each in response.brokers] == [(1, 9093)]
             strange = DescribeClusterRequest(endpoint_type=3)
             refused = await exchange(describe_cluster.handle, node, strange, version)
             assert ErrorCode(refused.error_code) is ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
@@ -70,15 +72,15 @@ async def test_describe_quorum(version: int) -> None:
             return DescribeQuorumRequest(topics=[TopicData(topic_name=name, partitions=[partition])])
 
         metadata = asking("__cluster_metadata", 0)
-        answer = await exchange(describe_quorum.handle, node, metadata, version)
-        partition = answer.topics[0].partitions[0]
+        response = await exchange(describe_quorum.handle, node, metadata, version)
+        partition = response.topics[0].partitions[0]
         assert (partition.error_code, partition.leader_id, partition.leader_epoch) == (0, 1, 1)
         assert partition.high_watermark == node.raft.end_offset
         (voter,) = partition.current_voters
         assert (voter.replica_id, voter.log_end_offset) == (1, node.raft.end_offset)
         if version >= 2:
             assert voter.replica_directory_id == numbered_uuid(1)
-            assert [(each.node_id, each.listeners[0].port) for each in answer.nodes] == [(1, 9093)]
+            assert [(each.node_id, each.listeners[0].port) for each in response.nodes] == [(1, 9093)]
         for other in (asking("__cluster_metadata", 1), asking("t", 0)):
             refused = await exchange(describe_quorum.handle, node, other, version)
             code = refused.topics[0].partitions[0].error_code
@@ -95,13 +97,13 @@ async def test_describe_topic_partitions_by_pages() -> None:
         cursor: Cursor | None = None
         while True:
             request = DescribeTopicPartitionsRequest(response_partition_limit=2, cursor=cursor)
-            answer = await exchange(describe_topic_partitions.handle, node, request)
+            response = await exchange(describe_topic_partitions.handle, node, request)
             seen.append(
-                [(topic.name, each.partition_index) for topic in answer.topics for each in topic.partitions]
+                [(topic.name, each.partition_index) for topic in response.topics for each in topic.partitions]
             )
-            if answer.next_cursor is None:
+            if response.next_cursor is None:
                 break
-            at = answer.next_cursor
+            at = response.next_cursor
             cursor = Cursor(topic_name=at.topic_name, partition_index=at.partition_index)
         assert seen == [[("a", 0), ("a", 1)], [("a", 2), ("b", 0)], [("c", 0), ("c", 1)]]
 
@@ -110,17 +112,17 @@ async def test_describe_topic_partitions_by_name() -> None:
     async with admin_node() as node:
         await create(node, t=1)
         names = [TopicRequest(name=name) for name in ("t", "x", "a/b")]
-        answer = await exchange(
+        response = await exchange(
             describe_topic_partitions.handle, node, DescribeTopicPartitionsRequest(topics=names)
         )
-        assert {topic.name: ErrorCode(topic.error_code) for topic in answer.topics} == {
+        assert {topic.name: ErrorCode(topic.error_code) for topic in response.topics} == {
             "a/b": ErrorCode.INVALID_TOPIC_EXCEPTION,
             "t": ErrorCode.NONE,
             "x": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         }
         await node.lifecycle.shut_down()
-        answer = await exchange(describe_topic_partitions.handle, node, DescribeTopicPartitionsRequest())
-        (partition,) = answer.topics[0].partitions
+        response = await exchange(describe_topic_partitions.handle, node, DescribeTopicPartitionsRequest())
+        (partition,) = response.topics[0].partitions
         assert (partition.leader_id, partition.isr_nodes) == (-1, [])
         assert (partition.eligible_leader_replicas, partition.last_known_elr) == ([1], [1])
         for impossible in (
@@ -128,8 +130,8 @@ async def test_describe_topic_partitions_by_name() -> None:
             Cursor(topic_name="not asked for", partition_index=0),
         ):
             request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")], cursor=impossible)
-            answer = await exchange(describe_topic_partitions.handle, node, request)
-            assert [(topic.name, ErrorCode(topic.error_code)) for topic in answer.topics] == [
+            response = await exchange(describe_topic_partitions.handle, node, request)
+            assert [(topic.name, ErrorCode(topic.error_code)) for topic in response.topics] == [
                 ("t", ErrorCode.INVALID_REQUEST)
             ]
 
@@ -146,9 +148,9 @@ async def test_update_features(version: int) -> None:
                 update.upgrade_type = 2
             return UpdateFeaturesRequest(feature_updates=[update])
 
-        answer = await exchange(update_features.handle, node, lowering("transaction.version"), version)
-        assert answer.error_code == 0
-        assert [each.feature for each in answer.results] == (["transaction.version"] if version < 2 else [])
+        response = await exchange(update_features.handle, node, lowering("transaction.version"), version)
+        assert response.error_code == 0
+        assert [each.feature for each in response.results] == (["transaction.version"] if version < 2 else [])
         assert node.image.features.level("transaction.version") == 1
         refused = await exchange(update_features.handle, node, lowering("moon.phase"), version)
         assert ErrorCode(refused.error_code) is ErrorCode.INVALID_UPDATE_VERSION

@@ -63,8 +63,8 @@ async def alter(
     configs = [AlterableConfig(name=key, config_operation=op, value=value) for key, op, value in changes]
     resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
     request = IncrementalAlterConfigsRequest(resources=[resource])
-    (answer,) = (await exchange(incremental_alter_configs.handle, node, request, None, listener)).responses
-    return ErrorCode(answer.error_code)
+    (response,) = (await exchange(incremental_alter_configs.handle, node, request, None, listener)).responses
+    return ErrorCode(response.error_code)
 
 
 async def create_topic(node: AdminNode) -> None:
@@ -105,8 +105,8 @@ async def replace(node: object, name: str, key: str, value: str, listener: str =
     config = legacy.AlterableConfig(name=key, value=value)
     resource = legacy.AlterConfigsResource(resource_type=BROKER, resource_name=name, configs=[config])
     request = AlterConfigsRequest(resources=[resource])
-    (answer,) = (await exchange(alter_configs.handle, node, request, None, listener)).responses
-    return ErrorCode(answer.error_code)
+    (response,) = (await exchange(alter_configs.handle, node, request, None, listener)).responses
+    return ErrorCode(response.error_code)
 
 
 async def test_a_broker_checks_its_own_configs() -> None:
@@ -205,12 +205,12 @@ async def test_the_older_call(version: int) -> None:
             configs=[legacy.AlterableConfig(name="segment.ms", value="2000")],
         )
         request = AlterConfigsRequest(resources=[resource])
-        (answer,) = (await exchange(alter_configs.handle, node, request, version)).responses
-        assert answer.error_code == 0
+        (response,) = (await exchange(alter_configs.handle, node, request, version)).responses
+        assert response.error_code == 0
         assert dict(node.image.configs.of_topic("t")) == {"segment.ms": "2000"}
         node.raft.resign()
-        (answer,) = (await exchange(alter_configs.handle, node, request, version)).responses
-        assert ErrorCode(answer.error_code) is ErrorCode.NOT_CONTROLLER
+        (response,) = (await exchange(alter_configs.handle, node, request, version)).responses
+        assert ErrorCode(response.error_code) is ErrorCode.NOT_CONTROLLER
         assert await alter(node, TOPIC, "t", ("segment.ms", 1, None)) is ErrorCode.NOT_CONTROLLER
 
 
@@ -244,14 +244,14 @@ async def test_resources_listed() -> None:
 
         async def listed(*kinds: int, version: int = 1) -> list[tuple[int, str]]:
             request = ListConfigResourcesRequest(resource_types=list(kinds))
-            answer = await exchange(list_config_resources.handle, node, request, version)
-            assert answer.error_code == 0
-            return [(each.resource_type, each.resource_name) for each in answer.config_resources]
+            response = await exchange(list_config_resources.handle, node, request, version)
+            assert response.error_code == 0
+            return [(each.resource_type, each.resource_name) for each in response.config_resources]
 
         everything = [(TOPIC, "t"), (BROKER, "1"), (LOGGER, "1"), (GROUP, "g")]
         assert await listed() == everything
         assert await listed(GROUP, TOPIC) == [(GROUP, "g"), (TOPIC, "t")]
         assert await listed(version=0) == []
         strange = ListConfigResourcesRequest(resource_types=[3])
-        answer = await exchange(list_config_resources.handle, node, strange)
-        assert ErrorCode(answer.error_code) is ErrorCode.UNSUPPORTED_VERSION
+        response = await exchange(list_config_resources.handle, node, strange)
+        assert ErrorCode(response.error_code) is ErrorCode.UNSUPPORTED_VERSION

@@ -39,9 +39,9 @@ async def test_every_version(tmp_path: Path) -> None:
         await node.produce(client, batch_of(b"a", b"b"), index=1)
         for version in VERSIONS:
             request = node.fetch_request([("t", asked(1)), ("none", asked()), ("t", asked(7))])
-            answer = await client.call(request, FetchResponse, version)
-            assert (answer.error_code, answer.session_id) == (0, 0)
-            good, unknown, no_partition = answer.responses
+            response = await client.call(request, FetchResponse, version)
+            assert (response.error_code, response.session_id) == (0, 0)
+            good, unknown, no_partition = response.responses
             by_id = version >= 13
             assert good.topic == ("" if by_id else "t")
             assert good.topic_id == (topic_id if by_id else ZERO_UUID)
@@ -108,8 +108,8 @@ async def test_only_the_first_partition_may_exceed_the_limits(tmp_path: Path) ->
         async def sizes(max_bytes: int, partition_max_bytes: int) -> list[int]:
             places = [("t", asked(index, max_bytes=partition_max_bytes)) for index in range(4)]
             request = node.fetch_request(places, max_bytes=max_bytes)
-            answer = await client.call(request, FetchResponse, 12)
-            (told,) = answer.responses
+            response = await client.call(request, FetchResponse, 12)
+            (told,) = response.responses
             assert {each.error_code for each in told.partitions} == {0}
             return [len(each.records or b"") for each in told.partitions]
 
@@ -151,8 +151,8 @@ async def test_min_bytes_above_the_requests_own_max_bytes(tmp_path: Path) -> Non
         request = node.fetch_request(
             [("t", asked())], max_wait_ms=LONG_WAIT_MS, min_bytes=1 << 30, max_bytes=size
         )
-        answer = await client.call(request, FetchResponse, 12)
-        assert len(answer.responses[0].partitions[0].records or b"") == size
+        response = await client.call(request, FetchResponse, 12)
+        assert len(response.responses[0].partitions[0].records or b"") == size
 
 
 async def test_a_fetch_returns_what_there_is_after_its_maximum_wait(tmp_path: Path) -> None:
@@ -193,8 +193,8 @@ async def test_an_error_in_one_partition_ends_the_wait_for_all(tmp_path: Path) -
         request = node.fetch_request(
             [("t", asked()), ("none", asked())], max_wait_ms=LONG_WAIT_MS, min_bytes=1
         )
-        answer = await client.call(request, FetchResponse, 12)
-        assert [each.partitions[0].error_code for each in answer.responses] == [
+        response = await client.call(request, FetchResponse, 12)
+        assert [each.partitions[0].error_code for each in response.responses] == [
             ErrorCode.NONE,
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ]
@@ -447,6 +447,6 @@ async def test_a_slow_consumer_gets_its_response_even_after_the_topic_is_deleted
         await node.delete()
         node.node.logs.empty_trash()
         client.writer.transport.resume_reading()  # type: ignore[attr-defined]
-        answer = await client.receive(FetchResponse)
-        read = records_in(answer.responses[0].partitions[0].records)
+        response = await client.receive(FetchResponse)
+        read = records_in(response.responses[0].partitions[0].records)
         assert [record.value for record in read] == [bytes([n]) * 1_000_000 for n in range(20)]

@@ -105,8 +105,8 @@ async def test_find_coordinator(tmp_path: Path, version: int) -> None:
 async def test_find_coordinator_answers_each_key_by_itself(tmp_path: Path) -> None:
     async with ready_node(tmp_path) as (_, client):
         request = FindCoordinatorRequest(coordinator_keys=["a", "b", ""])
-        answer = await client.call(request, FindCoordinatorResponse)
-        assert [(each.key, each.error_code) for each in answer.coordinators] == [
+        response = await client.call(request, FindCoordinatorResponse)
+        assert [(each.key, each.error_code) for each in response.coordinators] == [
             ("a", 0),
             ("b", 0),
             ("", 0),
@@ -152,8 +152,8 @@ async def test_a_classic_member_from_join_to_leave(tmp_path: Path, version: int)
         assert (await client.call(beat, HeartbeatResponse, min(version, 4))).error_code == 0
         request = commit_request("g", {1: 5}, member_id=member, generation=generation)
         commit_version = min(2 + version, 9)
-        answer = await client.call(request, OffsetCommitResponse, commit_version)
-        assert commit_codes(answer) == [ErrorCode.NONE]
+        response = await client.call(request, OffsetCommitResponse, commit_version)
+        assert commit_codes(response) == [ErrorCode.NONE]
         leave = LeaveGroupRequest(group_id="g")
         if version < 3:
             leave.member_id = member
@@ -219,9 +219,9 @@ async def test_lists_are_filtered_by_state_and_type(tmp_path: Path) -> None:
         assert (beat.error_code, beat.member_epoch) == (0, 2)
 
         async def listed(**filters: list[str]) -> set[str]:
-            answer = await client.call(ListGroupsRequest(**filters), ListGroupsResponse)  # type: ignore[arg-type]
-            assert answer.error_code == 0
-            return {group.group_id for group in answer.groups}
+            response = await client.call(ListGroupsRequest(**filters), ListGroupsResponse)  # type: ignore[arg-type]
+            assert response.error_code == 0
+            return {group.group_id for group in response.groups}
 
         assert await listed() == {"simple", "live", "new"}
         assert await listed(states_filter=["empty"]) == {"simple"}
@@ -259,8 +259,8 @@ async def test_offsets_can_be_deleted(tmp_path: Path) -> None:
             name="t", partitions=[OffsetDeleteRequestPartition(partition_index=0)]
         )
         request = OffsetDeleteRequest(group_id="g", topics=[topic])
-        answer = await client.call(request, OffsetDeleteResponse)
-        assert (answer.error_code, answer.topics[0].partitions[0].error_code) == (0, 0)
+        response = await client.call(request, OffsetDeleteResponse)
+        assert (response.error_code, response.topics[0].partitions[0].error_code) == (0, 0)
         assert await fetch_offsets(client, "g") == {1: 2}
 
 

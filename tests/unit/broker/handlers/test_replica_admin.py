@@ -34,8 +34,8 @@ async def prepare(node: AdminNode) -> None:
     """A topic t on broker 1; broker 2 is registered, but fenced."""
     topic = CreatableTopic(name="t", num_partitions=2, replication_factor=1)
     await exchange(create_topics.handle, node, CreateTopicsRequest(topics=[topic]))
-    answer = await node.controller.submit(registration(2))
-    assert isinstance(answer, BrokerRegistrationResponse)
+    response = await node.controller.submit(registration(2))
+    assert isinstance(response, BrokerRegistrationResponse)
 
 
 def moving(target: list[int] | None, *, fixed: bool = False) -> AlterPartitionReassignmentsRequest:
@@ -51,8 +51,8 @@ def moving(target: list[int] | None, *, fixed: bool = False) -> AlterPartitionRe
 async def test_reassign_list_and_cancel(version: int) -> None:
     async with admin_node() as node:
         await prepare(node)
-        answer = await exchange(alter_partition_reassignments.handle, node, moving([2, 1]), version)
-        assert (answer.error_code, answer.responses[0].partitions[0].error_code) == (0, 0)
+        response = await exchange(alter_partition_reassignments.handle, node, moving([2, 1]), version)
+        assert (response.error_code, response.responses[0].partitions[0].error_code) == (0, 0)
         # The broker itself knows of the move by now.
         assert node.image.topics.by_name["t"].partitions[0].adding == (2,)
         asked = ListPartitionReassignmentsTopics(name="t", partition_indexes=[0, 1])
@@ -71,10 +71,10 @@ async def test_reassign_list_and_cancel(version: int) -> None:
         assert listed.topics == []
         if version >= 1:
             request = moving([1, 2], fixed=True)
-            answer = await exchange(alter_partition_reassignments.handle, node, request, version)
-            (result,) = answer.responses[0].partitions
+            response = await exchange(alter_partition_reassignments.handle, node, request, version)
+            (result,) = response.responses[0].partitions
             assert ErrorCode(result.error_code) is ErrorCode.INVALID_REPLICATION_FACTOR
-            assert not answer.allow_replication_factor_change
+            assert not response.allow_replication_factor_change
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -82,8 +82,8 @@ async def test_elect_in_every_version(version: int) -> None:
     async with admin_node() as node:
         await prepare(node)
         named = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="t", partitions=[0, 9])])
-        answer = await exchange(elect_leaders.handle, node, named, version)
-        codes = [ErrorCode(each.error_code) for each in answer.replica_election_results[0].partition_result]
+        response = await exchange(elect_leaders.handle, node, named, version)
+        codes = [ErrorCode(each.error_code) for each in response.replica_election_results[0].partition_result]
         assert codes == [ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         everything = await exchange(
             elect_leaders.handle, node, ElectLeadersRequest(topic_partitions=None), version
@@ -105,8 +105,8 @@ async def test_election_that_does_not_commit_in_time() -> None:
         node.raft.commits_automatically = False
         await_commit = node.controller.submit(moving([2, 1]))
         request = ElectLeadersRequest(topic_partitions=None, timeout_ms=1)
-        answer = await exchange(elect_leaders.handle, node, request)
-        assert ErrorCode(answer.error_code) is ErrorCode.REQUEST_TIMED_OUT
+        response = await exchange(elect_leaders.handle, node, request)
+        assert ErrorCode(response.error_code) is ErrorCode.REQUEST_TIMED_OUT
         node.raft.commits_automatically = True
         node.raft.commit()
         await await_commit
@@ -154,8 +154,8 @@ async def test_what_does_not_commit_in_time(handle: object) -> None:
 async def test_unregister() -> None:
     async with admin_node() as node:
         await prepare(node)
-        answer = await exchange(unregister_broker.handle, node, UnregisterBrokerRequest(broker_id=2))
-        assert answer.error_code == 0
+        response = await exchange(unregister_broker.handle, node, UnregisterBrokerRequest(broker_id=2))
+        assert response.error_code == 0
         assert list(node.image.cluster.brokers) == [1]
         with pytest.raises(KafkaError) as refused:
             await exchange(unregister_broker.handle, node, UnregisterBrokerRequest(broker_id=2))

@@ -52,10 +52,10 @@ async def test_acls_need_an_authorizer(version: int) -> None:
 
 async def quotas(node: AdminNode, *components: ComponentData, strict: bool = False) -> list[float]:
     request = DescribeClientQuotasRequest(components=list(components), strict=strict)
-    answer = await exchange(describe_client_quotas.handle, node, request)
-    assert answer.error_code == 0
-    assert answer.entries is not None
-    return sorted(value.value for entry in answer.entries for value in entry.values)
+    response = await exchange(describe_client_quotas.handle, node, request)
+    assert response.error_code == 0
+    assert response.entries is not None
+    return sorted(value.value for entry in response.entries for value in entry.values)
 
 
 def component(entity_type: str, match_type: int, match: str | None = None) -> ComponentData:
@@ -106,8 +106,8 @@ async def test_client_quotas() -> None:
 async def test_quota_filters_that_are_refused(components: list[ComponentData], code: ErrorCode) -> None:
     async with admin_node() as node:
         request = DescribeClientQuotasRequest(components=components)
-        answer = await exchange(describe_client_quotas.handle, node, request)
-        assert (ErrorCode(answer.error_code), answer.entries) == (code, None)
+        response = await exchange(describe_client_quotas.handle, node, request)
+        assert (ErrorCode(response.error_code), response.entries) == (code, None)
 
 
 async def test_quotas_cannot_be_set() -> None:
@@ -132,11 +132,11 @@ async def test_scram_credentials() -> None:
             request = DescribeUserScramCredentialsRequest(
                 users=None if users is None else [UserName(name=user) for user in users]
             )
-            answer = await exchange(describe_user_scram_credentials.handle, node, request)
-            assert answer.error_code == 0
+            response = await exchange(describe_user_scram_credentials.handle, node, request)
+            assert response.error_code == 0
             return [
                 (each.user, each.error_code, [info.iterations for info in each.credential_infos])
-                for each in answer.results
+                for each in response.results
             ]
 
         assert await described(None) == []
@@ -153,8 +153,8 @@ async def test_scram_credentials_cannot_be_set() -> None:
             deletions=[ScramCredentialDeletion(name="a", mechanism=1)],
             upsertions=[ScramCredentialUpsertion(name="b"), ScramCredentialUpsertion(name="a")],
         )
-        answer = await exchange(alter_user_scram_credentials.handle, node, request)
-        assert [(each.user, each.error_code) for each in answer.results] == [
+        response = await exchange(alter_user_scram_credentials.handle, node, request)
+        assert [(each.user, each.error_code) for each in response.results] == [
             ("a", ErrorCode.UNSUPPORTED_SASL_MECHANISM),
             ("b", ErrorCode.UNSUPPORTED_SASL_MECHANISM),
         ]

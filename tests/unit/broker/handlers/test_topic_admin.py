@@ -38,8 +38,8 @@ def creating(*names: str, **settings: str) -> CreateTopicsRequest:
 @pytest.mark.parametrize("version", range(2, 8))
 async def test_create_in_every_version(version: int) -> None:
     async with admin_node() as node:
-        answer = await exchange(create_topics.handle, node, creating("t", "a/b", retention_ms="5"), version)
-        made, refused = answer.topics
+        response = await exchange(create_topics.handle, node, creating("t", "a/b", retention_ms="5"), version)
+        made, refused = response.topics
         assert (made.name, made.error_code) == ("t", 0)
         assert ErrorCode(refused.error_code) is ErrorCode.INVALID_TOPIC_EXCEPTION
         assert refused.error_message
@@ -67,8 +67,8 @@ async def test_configs_are_those_of_the_controller() -> None:
             def submit(
                 self, request: CreateTopicsRequest, context: RequestContext, *, timeout_ms: int
             ) -> asyncio.Task[CreateTopicsResponse]:
-                answer = exchange(create_topics.handle, active, request, context.api_version, "CONTROLLER")
-                return asyncio.ensure_future(answer)
+                response = exchange(create_topics.handle, active, request, context.api_version, "CONTROLLER")
+                return asyncio.ensure_future(response)
 
         services = SimpleNamespace(**{**vars(broker), "controller": Forwarding()})
         (made,) = (await exchange(create_topics.handle, services, creating("t", flush_ms="5"))).topics
@@ -81,8 +81,8 @@ async def test_configs_are_those_of_the_controller() -> None:
 async def test_create_without_controller() -> None:
     async with admin_node() as node:
         node.raft.resign()
-        answer = await exchange(create_topics.handle, node, creating("a", "b"))
-        assert [ErrorCode(each.error_code) for each in answer.topics] == [ErrorCode.NOT_CONTROLLER] * 2
+        response = await exchange(create_topics.handle, node, creating("a", "b"))
+        assert [ErrorCode(each.error_code) for each in response.topics] == [ErrorCode.NOT_CONTROLLER] * 2
 
 
 async def test_create_that_does_not_commit_in_time() -> None:
@@ -90,8 +90,8 @@ async def test_create_that_does_not_commit_in_time() -> None:
         node.raft.commits_automatically = False
         request = creating("slow")
         request.timeout_ms = 1
-        (answer,) = (await exchange(create_topics.handle, node, request)).topics
-        assert ErrorCode(answer.error_code) is ErrorCode.REQUEST_TIMED_OUT
+        (response,) = (await exchange(create_topics.handle, node, request)).topics
+        assert ErrorCode(response.error_code) is ErrorCode.REQUEST_TIMED_OUT
         assert "slow" not in node.image.topics.by_name
         node.raft.commits_automatically = True
         node.raft.commit()
@@ -112,8 +112,8 @@ async def test_delete_in_every_version(version: int) -> None:
             request = DeleteTopicsRequest(topics=states)
         else:
             request = DeleteTopicsRequest(topic_names=["t", "x", "u"])
-        answer = await exchange(delete_topics.handle, node, request, version)
-        assert [(each.name, ErrorCode(each.error_code).name) for each in answer.responses] == [
+        response = await exchange(delete_topics.handle, node, request, version)
+        assert [(each.name, ErrorCode(each.error_code).name) for each in response.responses] == [
             ("t", "NONE"),
             ("x", "UNKNOWN_TOPIC_OR_PARTITION"),
             ("u", "NONE"),
@@ -127,8 +127,8 @@ async def test_delete_in_every_version(version: int) -> None:
 async def test_deletion_disabled(version: int, code: ErrorCode) -> None:
     async with admin_node({"delete.topic.enable": "false"}) as node:
         await exchange(create_topics.handle, node, creating("t"))
-        answer = await exchange(delete_topics.handle, node, DeleteTopicsRequest(topic_names=["t"]), version)
-        assert [ErrorCode(each.error_code) for each in answer.responses] == [code]
+        response = await exchange(delete_topics.handle, node, DeleteTopicsRequest(topic_names=["t"]), version)
+        assert [ErrorCode(each.error_code) for each in response.responses] == [code]
         assert "t" in node.image.topics.by_name
 
 
@@ -143,15 +143,15 @@ async def test_more_partitions(version: int) -> None:
             ],
             timeout_ms=1000,
         )
-        answer = await exchange(create_partitions.handle, node, request, version)
-        assert [ErrorCode(each.error_code) for each in answer.results] == [
+        response = await exchange(create_partitions.handle, node, request, version)
+        assert [ErrorCode(each.error_code) for each in response.results] == [
             ErrorCode.NONE,
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ]
         assert len(node.image.topics.by_name["t"].partitions) == 5
         node.raft.resign()
-        answer = await exchange(create_partitions.handle, node, request, version)
-        assert {ErrorCode(each.error_code) for each in answer.results} == {ErrorCode.NOT_CONTROLLER}
+        response = await exchange(create_partitions.handle, node, request, version)
+        assert {ErrorCode(each.error_code) for each in response.results} == {ErrorCode.NOT_CONTROLLER}
 
 
 def sized(*sizes: int, validate_only: bool = False) -> CreateTopicsRequest:
@@ -194,8 +194,8 @@ async def test_parts_are_answered_as_one() -> None:
         request = sized(200, 200, 200)
         request.timeout_ms = 0
         request.topics[1].name = "not/valid"
-        answer = await exchange(create_topics.handle, node, request, 7)
-        assert [(each.name, each.error_code) for each in answer.topics] == [
+        response = await exchange(create_topics.handle, node, request, 7)
+        assert [(each.name, each.error_code) for each in response.topics] == [
             ("t0", 0),
             ("not/valid", ErrorCode.INVALID_TOPIC_EXCEPTION),
             ("t2", 0),

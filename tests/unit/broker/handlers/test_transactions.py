@@ -109,8 +109,8 @@ async def test_an_open_transaction_delays_read_committed_consumers(tmp_path: Pat
             partition = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
             topic = ListOffsetsTopic(name="t", partitions=[partition])
             request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=[topic])
-            answer = await client.call(request, ListOffsetsResponse, 8)
-            return answer.topics[0].partitions[0].offset
+            response = await client.call(request, ListOffsetsResponse, 8)
+            return response.topics[0].partitions[0].offset
 
         assert await committed(node, client) == [b"plain"]
         assert (await latest(0), await latest(READ_COMMITTED)) == (3, 1)
@@ -130,8 +130,8 @@ async def test_a_marker_completes_read_committed_fetches(tmp_path: Path) -> None
         reader.send(request, 12)
         await until(lambda: bool(node.partition().delayed_fetches))
         assert await producer.end(commit=True) is ErrorCode.NONE
-        answer = await reader.receive(FetchResponse)
-        assert len(without_aborted(answer.responses[0].partitions[0])) == 20
+        response = await reader.receive(FetchResponse)
+        assert len(without_aborted(response.responses[0].partitions[0])) == 20
 
 
 async def test_a_version_1_client_continues_at_once_after_its_commit(tmp_path: Path) -> None:
@@ -154,8 +154,8 @@ async def test_markers_of_a_wide_transaction_are_written_in_slices(tmp_path: Pat
                 12,
             )
         for _ in range(200):
-            answer = await client.receive(ProduceResponse)
-            assert answer.responses[0].partition_responses[0].error_code == 0
+            response = await client.receive(ProduceResponse)
+            assert response.responses[0].partition_responses[0].error_code == 0
         assert await producer.end(commit=True) is ErrorCode.NONE
         await until(
             lambda: all(node.partition("wide", index).log.last_stable_offset == 2 for index in range(200))
@@ -168,8 +168,8 @@ async def test_markers_of_a_wide_transaction_are_written_in_slices(tmp_path: Pat
 async def test_a_transactional_batch_needs_a_transactional_id(tmp_path: Path) -> None:
     async with producing(tmp_path) as (node, client, producer):
         for version in (3, 9, 13):
-            answer = await node.produce(client, producer.batch(b"a"), version=version)
-            assert ErrorCode(answer.error_code) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, version
+            response = await node.produce(client, producer.batch(b"a"), version=version)
+            assert ErrorCode(response.error_code) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, version
         assert node.partition().log.end_offset == 0
 
 
@@ -228,11 +228,11 @@ async def test_a_batch_after_the_end_of_its_transaction_fails(tmp_path: Path, is
         await producer.send(b"a")
         late = producer.batch(b"late")
         assert await producer.end(commit=True) is ErrorCode.NONE
-        answer = await node.produce(
+        response = await node.produce(
             client, late, version=13 if is_v2 else 10, transactional_id=producer.transactional_id
         )
         wanted = ErrorCode.INVALID_PRODUCER_EPOCH if is_v2 else ErrorCode.INVALID_TXN_STATE
-        assert ErrorCode(answer.error_code) is wanted
+        assert ErrorCode(response.error_code) is wanted
         log = node.partition().log
         assert (log.end_offset, log.last_stable_offset) == (2, 2)
 
@@ -245,17 +245,17 @@ async def test_a_request_has_one_producer(tmp_path: Path) -> None:
             {("t", 0): producer.batch(b"a"), ("t", 1): other.batch(b"b", index=1)},
             transactional_id=producer.transactional_id,
         )
-        answer = await client.call(request, ProduceResponse, 12)
-        codes = [each.partition_responses[0].error_code for each in answer.responses]
+        response = await client.call(request, ProduceResponse, 12)
+        codes = [each.partition_responses[0].error_code for each in response.responses]
         assert codes == [ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_ID_MAPPING]
 
 
 async def test_plain_batches_in_a_transactional_request(tmp_path: Path) -> None:
     async with producing(tmp_path) as (node, client, producer):
-        answer = await node.produce(
+        response = await node.produce(
             client, batch_of(b"plain", timestamp=TODAY), transactional_id="tx", version=12
         )
-        assert (answer.error_code, answer.base_offset) == (0, 0)
+        assert (response.error_code, response.base_offset) == (0, 0)
         await producer.send(b"a")
         inside = batch_of(
             b"b", producer_id=producer.producer_id, producer_epoch=producer.epoch, base_sequence=1
@@ -281,8 +281,8 @@ async def test_a_request_for_several_partitions_has_a_result_for_each(tmp_path: 
                 )
             ],
         )
-        answer = await client.call(request, ProduceResponse, 12)
-        found = {each.index: each.error_code for each in answer.responses[0].partition_responses}
+        response = await client.call(request, ProduceResponse, 12)
+        found = {each.index: each.error_code for each in response.responses[0].partition_responses}
         assert found[0] == ErrorCode.NONE
         assert found[9] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert found[1] not in (ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -313,8 +313,8 @@ async def stable_offset(client: RawClient, group_id: str) -> tuple[int, ErrorCod
         group_id=group_id, topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
     )
     request = OffsetFetchRequest(groups=[asked], require_stable=True)
-    answer = await client.call(request, OffsetFetchResponse, 9)
-    (found,) = answer.groups[0].topics[0].partitions
+    response = await client.call(request, OffsetFetchResponse, 9)
+    (found,) = response.groups[0].topics[0].partitions
     return found.committed_offset, ErrorCode(found.error_code)
 
 
@@ -469,21 +469,21 @@ async def test_lists_and_descriptions(tmp_path: Path) -> None:
 
         async def listed(**filters: object) -> dict[str, str]:
             request = ListTransactionsRequest(**filters)  # type: ignore[arg-type]
-            answer = await client.call(request, ListTransactionsResponse)
-            assert answer.error_code == 0
-            return {each.transactional_id: each.transaction_state for each in answer.transaction_states}
+            response = await client.call(request, ListTransactionsResponse)
+            assert response.error_code == 0
+            return {each.transactional_id: each.transaction_state for each in response.transaction_states}
 
         assert await listed() == {"tx": "Ongoing", "idle": "Empty"}
         assert await listed(state_filters=["Ongoing"]) == {"tx": "Ongoing"}
         assert await listed(producer_id_filters=[idle.producer_id]) == {"idle": "Empty"}
         assert await listed(transactional_id_pattern="i.*") == {"idle": "Empty"}
         request = ListTransactionsRequest(state_filters=["Nonsense", "Empty", "Nonsense"])
-        answer = await client.call(request, ListTransactionsResponse)
-        assert answer.unknown_state_filters == ["Nonsense"]
-        assert [each.transactional_id for each in answer.transaction_states] == ["idle"]
+        response = await client.call(request, ListTransactionsResponse)
+        assert response.unknown_state_filters == ["Nonsense"]
+        assert [each.transactional_id for each in response.transaction_states] == ["idle"]
         request = ListTransactionsRequest(transactional_id_pattern="(")
-        answer = await client.call(request, ListTransactionsResponse)
-        assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+        response = await client.call(request, ListTransactionsResponse)
+        assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
         ids = ["unknown", "tx", "", "idle", "tx"]
         asked = DescribeTransactionsRequest(transactional_ids=ids)
@@ -542,11 +542,11 @@ async def test_producer_ids(tmp_path: Path, version: int) -> None:
             ("x", 900_001, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
             ("x", 1000, ErrorCode.NOT_COORDINATOR),
         ):
-            answer = await init(transactional_id, timeout_ms)
-            assert (ErrorCode(answer.error_code), answer.producer_id) == (code, -1)
+            response = await init(transactional_id, timeout_ms)
+            assert (ErrorCode(response.error_code), response.producer_id) == (code, -1)
         assert (await find_txn_coordinator(client, "x")).node_id == node.node.config.node_id
-        answers = [await init("x") for _ in range(2)]
-        assert [(each.producer_id, each.producer_epoch) for each in answers] == [(3, 0), (3, 1)]
+        responses = [await init("x") for _ in range(2)]
+        assert [(each.producer_id, each.producer_epoch) for each in responses] == [(3, 0), (3, 1)]
 
 
 @pytest.mark.parametrize(
@@ -561,8 +561,8 @@ async def test_a_client_waits_until_the_controller_allocates_producer_ids(
     async with live_node(tmp_path, SMALL) as node, connected(node.bootstrap) as client:
         monkeypatch.setattr(ProducerIds, "generate", refuse)
         request = InitProducerIdRequest(transactional_id=None)
-        answer = await client.call(request, InitProducerIdResponse, 5)
-        assert (answer.error_code, answer.producer_id) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)
+        response = await client.call(request, InitProducerIdResponse, 5)
+        assert (response.error_code, response.producer_id) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)
 
 
 async def test_the_format_of_a_control_batch(tmp_path: Path) -> None:

@@ -54,9 +54,9 @@ async def test_a_directory_that_is_missing_at_start(tmp_path: Path, directories:
     shutil.move(tmp_path / "two", tmp_path / "unplugged")
     async with started(directories) as node, connected(node.bootstrap) as client:
         for index, place in places.items():
-            answer = await node.produce(client, batch_of(b"w"), index=index)
+            response = await node.produce(client, batch_of(b"w"), index=index)
             expected = ErrorCode.NONE if place == str(tmp_path / "one") else ErrorCode.KAFKA_STORAGE_ERROR
-            assert answer.error_code == expected
+            assert response.error_code == expected
         # Lost replicas are not recreated elsewhere; new topics go to the remaining disk.
         await node.create("new", partitions=2)
         assert node.partition("new", 1).log.directory == str(tmp_path / "one")

@@ -174,9 +174,9 @@ async def test_a_broker_far_from_the_controller_has_producer_ids(tmp_path: Path)
         asking = InitProducerIdRequest(transactional_id=None)
         for node_id in (2, 3):
             async with connected(cluster.nodes[node_id].bootstrap) as client:
-                answer = await client.call(asking, InitProducerIdResponse)
-                assert answer.error_code == 0
-                ids.add(answer.producer_id)
+                response = await client.call(asking, InitProducerIdResponse)
+                assert response.error_code == 0
+                ids.add(response.producer_id)
         assert len(ids) == 2
 
 
@@ -203,16 +203,16 @@ async def test_votes_that_are_not_even_considered(tmp_path: Path, wrong: str) ->
         )
         at = node.config.controller_listeners[0]
         async with connected(f"{at.host}:{at.port}") as client:
-            answer = await client.call(vote, VoteResponse)
+            response = await client.call(vote, VoteResponse)
         if wrong == "cluster":
-            assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+            assert response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
             return
-        (partition,) = answer.topics[0].partitions
+        (partition,) = response.topics[0].partitions
         assert not partition.vote_granted
         expected = {"voter": ErrorCode.INVALID_VOTER_KEY, "epoch": ErrorCode.FENCED_LEADER_EPOCH}[wrong]
         assert partition.error_code == expected
         assert (partition.leader_id, partition.leader_epoch) == (1, node.raft.epoch)
-        assert [(each.node_id, each.port) for each in answer.node_endpoints] == [(1, at.port)]
+        assert [(each.node_id, each.port) for each in response.node_endpoints] == [(1, at.port)]
 
 
 async def test_a_fetch_without_a_leader_gets_the_new_leader(tmp_path: Path) -> None:
@@ -234,12 +234,12 @@ async def test_a_fetch_without_a_leader_gets_the_new_leader(tmp_path: Path) -> N
         )
         heartbeat = BrokerHeartbeatRequest(broker_id=5, broker_epoch=1)
         async with connected(f"{at.host}:{at.port}") as client:
-            answer = await client.call(request, FetchResponse)
+            response = await client.call(request, FetchResponse)
             refused = await client.call(heartbeat, BrokerHeartbeatResponse)
-        log, other = (topic.partitions[0] for topic in answer.responses)
+        log, other = (topic.partitions[0] for topic in response.responses)
         assert log.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert log.current_leader.leader_id == cluster.leader_id
-        assert answer.node_endpoints[0].port == leader.config.controller_listeners[0].port
+        assert response.node_endpoints[0].port == leader.config.controller_listeners[0].port
         assert other.error_code == ErrorCode.UNKNOWN_TOPIC_ID
         assert refused.error_code == ErrorCode.NOT_CONTROLLER
 

@@ -42,10 +42,10 @@ def test_a_missing_data_folder(tmp_path: Path) -> None:
 
 def test_exit_codes_and_json() -> None:
     done = CliRunner().invoke(cli, ["doctor", "-o", "json"])
-    answer = json.loads(done.output)
-    states = {check["state"] for check in answer["checks"]}
-    assert answer["ok"] == ("problem" not in states)
-    assert done.exit_code == (0 if answer["ok"] else 1)
+    response = json.loads(done.output)
+    states = {check["state"] for check in response["checks"]}
+    assert response["ok"] == ("problem" not in states)
+    assert done.exit_code == (0 if response["ok"] else 1)
     strict = CliRunner().invoke(cli, ["doctor", "--strict"])
     assert strict.exit_code == (0 if states == {"ok"} else 1)
 

@@ -41,7 +41,7 @@ def test_a_transaction_that_changed_before_confirmation_is_not_aborted() -> None
     script.answers[WriteTxnMarkersRequest] = unexpected
     times = 0
 
-    def answer(asked: ReceivedRequest) -> ScriptedResponse:
+    def response(asked: ReceivedRequest) -> ScriptedResponse:
         nonlocal times
         times += 1
         if times == 2:
@@ -50,9 +50,9 @@ def test_a_transaction_that_changed_before_confirmation_is_not_aborted() -> None
         try:
             return script(asked)
         finally:
-            script.answers[DescribeProducersRequest] = answer
+            script.answers[DescribeProducersRequest] = response
 
-    script.answers[DescribeProducersRequest] = answer
+    script.answers[DescribeProducersRequest] = response
     said = refused(script, "t", "0", "--start-offset", "42")
     assert "changed in the meantime; nothing was written" in said
 

@@ -1,4 +1,4 @@
-"""AlterPartition: which proposals of a leader are refused, with which error."""
+"""AlterPartition: which ISR proposals the controller rejects, and with which error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ruslo.protocol.messages.alter_partition_request import (
     TopicData,
 )
 from ruslo.protocol.messages.alter_partition_response import AlterPartitionResponse
-from ruslo.protocol.messages.alter_partition_response import PartitionData as Answer
+from ruslo.protocol.messages.alter_partition_response import PartitionData as PartitionResult
 from ruslo.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -24,7 +24,7 @@ from tests.support.machines.controller_bench import MachineBench, numbered_uuid
 
 
 def bench_with_topic() -> MachineBench:
-    """Topic t with one partition on brokers 1, 2, 3, led by 1; then 3 was fenced and has left the ISR."""
+    """Topic t has one partition on brokers 1, 2 and 3, led by 1. Broker 3 was fenced and has left the ISR."""
     bench = MachineBench.started(4)
     assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2, 3])
     topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=[assignment])
@@ -33,8 +33,10 @@ def bench_with_topic() -> MachineBench:
     return bench
 
 
-def propose(bench: MachineBench, isr: list[tuple[int, int]], broker: int = 1, **fields: Any) -> Answer:
-    """``isr``: brokers and by how much the epoch they are named with is off."""
+def propose(
+    bench: MachineBench, isr: list[tuple[int, int]], broker: int = 1, **fields: Any
+) -> PartitionResult:
+    """``isr`` lists broker ids, each with the difference between the proposed and the registered epoch."""
     brokers, topic = bench.image.cluster.brokers, bench.image.topics.by_name["t"]
     topic_id = fields.pop("topic_id", topic.id)
     values: dict[str, Any] = {"leader_epoch": 0, "partition_epoch": 1, "partition_index": 0} | fields
@@ -70,19 +72,19 @@ def propose(bench: MachineBench, isr: list[tuple[int, int]], broker: int = 1, **
         ([1, 2, 3], {}, ErrorCode.INELIGIBLE_REPLICA),
     ],
 )
-def test_refused(isr: list[int], fields: dict[str, Any], code: ErrorCode) -> None:
+def test_invalid_proposals_are_rejected(isr: list[int], fields: dict[str, Any], code: ErrorCode) -> None:
     bench = bench_with_topic()
     before = len(bench.log)
-    answer = propose(bench, [(each, 0) for each in isr], **fields)
-    assert ErrorCode(answer.error_code) is code
+    response = propose(bench, [(each, 0) for each in isr], **fields)
+    assert ErrorCode(response.error_code) is code
     assert len(bench.log) == before
 
 
-def test_old_epoch_of_a_member() -> None:
+def test_isr_member_with_a_stale_epoch_is_rejected() -> None:
     assert propose(bench_with_topic(), [(1, 0), (2, -1)]).error_code == ErrorCode.INELIGIBLE_REPLICA
 
 
-def test_member_whose_epoch_is_not_told() -> None:
+def test_isr_without_broker_epochs_is_accepted() -> None:
     bench = bench_with_topic()
     topic, brokers = bench.image.topics.by_name["t"], bench.image.cluster.brokers
     proposal = PartitionData(partition_index=0, leader_epoch=0, partition_epoch=1, new_isr=[1])
@@ -102,7 +104,9 @@ def test_shrink_and_expand() -> None:
     shrunk = propose(bench, [(1, 0)])
     assert (shrunk.error_code, shrunk.isr, shrunk.partition_epoch, shrunk.leader_epoch) == (0, [1], 2, 0)
     bench.heartbeat(3)
-    grown = propose(bench, [(1, 0), (3, 0)], partition_epoch=2)
-    assert (grown.error_code, grown.isr, grown.partition_epoch) == (0, [1, 3], 3)
+    expanded = propose(bench, [(1, 0), (3, 0)], partition_epoch=2)
+    assert (expanded.error_code, expanded.isr, expanded.partition_epoch) == (0, [1, 3], 3)
     same = propose(bench, [(1, 0), (3, 0)], partition_epoch=3)
-    assert (same.error_code, same.isr, same.partition_epoch) == (0, [1, 3], 3), "nothing to write"
+    assert (same.error_code, same.isr, same.partition_epoch) == (0, [1, 3], 3), (
+        "an unchanged ISR writes no record"
+    )

@@ -1,4 +1,4 @@
-"""Registration: who is let in. The rest of a broker's life is told in the transcripts."""
+"""Broker registrations: which ones are accepted. The transcripts cover the rest of a broker's life cycle."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_registration(request_: BrokerRegistrationRequest, code: ErrorCode) -> N
     assert bench.code(request_) is code
 
 
-def test_another_process_may_register_when_the_session_has_ended() -> None:
+def test_new_incarnation_registers_after_the_session_expires() -> None:
     bench = MachineBench.started()
     bench.join(2)
     bench.wait(8999)
@@ -72,12 +72,14 @@ def test_another_process_may_register_when_the_session_has_ended() -> None:
     assert bench.code(registration(2, incarnation="b")) is ErrorCode.NONE
 
 
-def test_a_fencing_that_the_log_refused_comes_again() -> None:
-    """A full disk refuses an append: what the machine wanted to write then is not replayed."""
+def test_fencing_is_retried_after_a_failed_append() -> None:
+    """A full disk rejects an append, so the records of that decision are never replayed."""
     bench = MachineBench.started(2)
     gone = BrokerGone(2, bench.image.cluster.brokers[2].epoch)
     assert bench.machine.handle(gone, bench.now).records != ()
-    assert bench.code(registration(2, incarnation="b")) is ErrorCode.NONE, "its session is over all the same"
+    assert bench.code(registration(2, incarnation="b")) is ErrorCode.NONE, (
+        "the session is over even without the fencing record"
+    )
     bench.heartbeat(2)
     for _ in range(4):
         bench.now_ms += 2_250
@@ -89,7 +91,7 @@ def test_a_fencing_that_the_log_refused_comes_again() -> None:
     assert bench.image.cluster.brokers[1].active
 
 
-def test_a_new_controller_gives_others_a_whole_session_but_not_its_own_node() -> None:
+def test_new_controller_grants_full_sessions_except_to_its_own_node() -> None:
     bench = MachineBench.started(2)
     bench.now_ms = 1_000_000
     bench.activate()
@@ -108,15 +110,15 @@ def test_broker_epoch_is_the_first_offset_of_the_batch() -> None:
     )
     bench.activate()
     next_offset = len(bench.log)
-    answer = bench.respond(registration(1, incarnation="b"), BrokerRegistrationResponse)
-    assert answer.broker_epoch == next_offset
+    response = bench.respond(registration(1, incarnation="b"), BrokerRegistrationResponse)
+    assert response.broker_epoch == next_offset
     assert len(bench.log) == next_offset + 4, "three partitions left without a leader, then the registration"
-    # Caught up is who has replayed the registration itself, not only what was before it.
+    # A broker has caught up once it has replayed its own registration.
     assert not bench.heartbeat(1, offset=next_offset).is_caught_up
     assert bench.heartbeat(1, offset=next_offset + 3).is_caught_up
 
 
-def test_heartbeat_of_a_stranger() -> None:
+def test_heartbeat_of_an_unregistered_broker() -> None:
     bench = MachineBench.started()
     assert (
         bench.code(BrokerHeartbeatRequest(broker_id=9, broker_epoch=1)) is ErrorCode.BROKER_ID_NOT_REGISTERED

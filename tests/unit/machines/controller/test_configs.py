@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs: refusals by resource and key; the older one replaces all."""
+"""AlterConfigs and IncrementalAlterConfigs: errors by resource and key. AlterConfigs replaces all configs."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def alter(
     bench: MachineBench, *resources: AlterConfigsResource, validate_only: bool = False
 ) -> list[ErrorCode]:
     request = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
-    answer = bench.respond(request, IncrementalAlterConfigsResponse)
-    return [ErrorCode(each.error_code) for each in answer.responses]
+    response = bench.respond(request, IncrementalAlterConfigsResponse)
+    return [ErrorCode(each.error_code) for each in response.responses]
 
 
-def test_what_was_changed_carries_no_message() -> None:
-    """Null, as in Kafka: an empty text is a message to some clients."""
+def test_successful_changes_carry_no_message() -> None:
+    """The message is null, as in Kafka: some clients treat an empty text as an error message."""
     bench = bench_with_topic()
     changed = IncrementalAlterConfigsRequest(resources=[resource(2, "t", ("retention.ms", SET, "1"))])
     replaced = AlterConfigsRequest(
@@ -58,7 +58,7 @@ def test_what_was_changed_carries_no_message() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "code"),
+    ("changed", "code"),
     [
         (resource(2, "nowhere", ("retention.ms", SET, "1")), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (resource(2, "no/name", ("retention.ms", SET, "1")), ErrorCode.INVALID_TOPIC_EXCEPTION),
@@ -80,11 +80,11 @@ def test_what_was_changed_carries_no_message() -> None:
         (resource(99, "x"), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_refused(asked: AlterConfigsResource, code: ErrorCode) -> None:
+def test_invalid_changes_are_rejected(changed: AlterConfigsResource, code: ErrorCode) -> None:
     bench = bench_with_topic()
     before = len(bench.log)
-    assert alter(bench, asked, resource(4, "", ("log.cleaner.threads", SET, "2"))) == [code, ErrorCode.NONE]
-    assert len(bench.log) == before + 1, "the other resource is changed all the same"
+    assert alter(bench, changed, resource(4, "", ("log.cleaner.threads", SET, "2"))) == [code, ErrorCode.NONE]
+    assert len(bench.log) == before + 1, "the other resource is still changed"
 
 
 def test_resource_named_twice() -> None:
@@ -92,7 +92,7 @@ def test_resource_named_twice() -> None:
     assert alter(bench_with_topic(), once, once) == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
 
 
-def test_lists_grow_and_shrink() -> None:
+def test_append_to_and_subtract_from_a_list() -> None:
     bench = bench_with_topic()
 
     def policy() -> str | None:
@@ -113,7 +113,7 @@ def test_validate_only() -> None:
     assert len(bench.log) == before
 
 
-def test_a_node_that_is_only_a_controller_has_configs() -> None:
+def test_controller_only_node_has_configs() -> None:
     bench = bench_with_topic()
     change = resource(4, "3000", ("log.cleaner.threads", SET, "2"))
     assert alter(bench, change) == [ErrorCode.BROKER_ID_NOT_REGISTERED]
@@ -128,7 +128,7 @@ def test_groups_have_configs() -> None:
     assert dict(bench.image.configs.of(32, "g")) == {"consumer.session.timeout.ms": "50000"}
 
 
-def test_the_older_call_replaces_everything() -> None:
+def test_alter_configs_replaces_all_configs() -> None:
     bench = bench_with_topic()
     alter(bench, resource(2, "t", ("retention.ms", SET, "1"), ("segment.ms", SET, "2000")))
 
@@ -151,7 +151,7 @@ def test_the_older_call_replaces_everything() -> None:
 
 
 @pytest.mark.parametrize("name", ["t", ""])
-def test_a_new_minimum_keeps_the_last_known_leader_of_a_partition(name: str) -> None:
+def test_new_min_isr_keeps_the_last_known_leader(name: str) -> None:
     bench = MachineBench.started(2)
     topic = CreatableTopic(name="t", num_partitions=1, replication_factor=2)
     bench.submit(CreateTopicsRequest(topics=[topic]))
@@ -160,11 +160,13 @@ def test_a_new_minimum_keeps_the_last_known_leader_of_a_partition(name: str) -> 
         bench.heartbeat(broker_id, want_fence=True)
     (before,) = bench.image.topics.by_name["t"].partitions
     assert (before.leader, before.isr, set(before.elr)) == (-1, (), {1, 2})
-    # What comes to mind when nothing can be written any more.
+    # Operators lower the minimum when producers cannot write any more.
     alter(bench, resource(TOPIC if name else BROKER, name, ("min.insync.replicas", 0, "1")))
     bench.heartbeat(1)
     (after,) = bench.image.topics.by_name["t"].partitions
-    assert (after.leader, after.elr) == (-1, ()), "by the new minimum the last leader may have gone on alone"
+    assert (after.leader, after.elr) == (-1, ()), (
+        "with the new minimum the last leader may have accepted writes alone"
+    )
     bench.heartbeat(2)
     (after,) = bench.image.topics.by_name["t"].partitions
     assert (after.leader, after.isr, after.elr, after.recovery_state) == (2, (2,), (), RECOVERING)

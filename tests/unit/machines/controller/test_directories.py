@@ -1,4 +1,4 @@
-"""Log directories: where replicas are said to lie, and what happens when one fails."""
+"""Log directories: which directory holds each replica, and what happens when a directory fails."""
 
 from __future__ import annotations
 
@@ -39,17 +39,19 @@ from ruslo.protocol.messages.partition_change_record import PartitionChangeRecor
 from tests.support.machines.controller_bench import MachineBench, numbered_uuid, registration
 
 FIRST, SECOND = numbered_uuid(100), numbered_uuid(101)
-"""The directories of broker 1; those of brokers 2 and 3 are 200 and 300."""
+"""The log directories of broker 1. Brokers 2 and 3 have one directory each: 200 and 300."""
 
 
 def three_brokers() -> MachineBench:
-    """Two partitions, both led by broker 1, which has two directories."""
+    """Broker 1 has two log directories and leads both partitions of topic t."""
     bench = MachineBench.started(0)
     bench.join(1, dirs=2)
     bench.join(2)
     bench.join(3)
-    placed = [CreatableReplicaAssignment(partition_index=index, broker_ids=[1, 2, 3]) for index in (0, 1)]
-    topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=placed)
+    assignments = [
+        CreatableReplicaAssignment(partition_index=index, broker_ids=[1, 2, 3]) for index in (0, 1)
+    ]
+    topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=assignments)
     bench.submit(CreateTopicsRequest(topics=[topic]))
     return bench
 
@@ -66,8 +68,8 @@ def assign(bench: MachineBench, index: int, directory: Uuid, broker_id: int = 1)
         broker_epoch=bench.image.cluster.brokers[broker_id].epoch,
         directories=[DirectoryData(id=directory, topics=topics)],
     )
-    answer = bench.respond(request, AssignReplicasToDirsResponse)
-    return ErrorCode(answer.directories[0].topics[0].partitions[0].error_code)
+    response = bench.respond(request, AssignReplicasToDirsResponse)
+    return ErrorCode(response.directories[0].topics[0].partitions[0].error_code)
 
 
 def heartbeat(bench: MachineBench, *lost: Uuid) -> BrokerHeartbeatRequest:
@@ -80,7 +82,7 @@ def heartbeat(bench: MachineBench, *lost: Uuid) -> BrokerHeartbeatRequest:
     )
 
 
-def test_a_broker_says_where_its_replicas_lie() -> None:
+def test_broker_reports_the_directories_of_its_replicas() -> None:
     bench = three_brokers()
     assert partition(bench, 0).directories == (UNASSIGNED_DIR, numbered_uuid(200), numbered_uuid(300))
     assert assign(bench, 0, SECOND) is ErrorCode.NONE
@@ -89,37 +91,37 @@ def test_a_broker_says_where_its_replicas_lie() -> None:
     assert assign(bench, 7, SECOND) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     before = len(bench.log)
     assert assign(bench, 0, SECOND) is ErrorCode.NONE
-    assert len(bench.log) == before, "what is known already is not written again"
+    assert len(bench.log) == before, "an unchanged directory writes no record"
 
 
-def test_a_failed_directory_moves_its_leaders_and_leaves_the_others() -> None:
+def test_failed_directory_moves_only_its_own_leaders() -> None:
     bench = three_brokers()
     assign(bench, 0, FIRST)
     assign(bench, 1, SECOND)
-    records, answer = bench.submit(heartbeat(bench, SECOND))
-    # As Apache Kafka writes them: the partitions first, then the registration without the directory.
+    records, response = bench.submit(heartbeat(bench, SECOND))
+    # The order of Apache Kafka: the partitions first, then the registration without the directory.
     assert [(type(record), version) for record, version in records] == [
         (PartitionChangeRecord, 2),
         (BrokerRegistrationChangeRecord, 2),
     ]
-    assert isinstance(answer, BrokerHeartbeatResponse)
-    assert not answer.is_fenced
+    assert isinstance(response, BrokerHeartbeatResponse)
+    assert not response.is_fenced
     assert (partition(bench, 0).leader, partition(bench, 0).isr) == (1, (1, 2, 3))
     assert (partition(bench, 1).leader, partition(bench, 1).isr) == (2, (2, 3))
     assert bench.image.cluster.brokers[1].log_dirs == (FIRST,)
-    assert bench.submit(heartbeat(bench, SECOND))[0] == [], "told once is enough"
+    assert bench.submit(heartbeat(bench, SECOND))[0] == [], "a directory fails once"
 
 
-def test_a_replica_whose_directory_was_not_known_yet_is_said_to_be_lost() -> None:
+def test_replica_in_an_unreported_directory_is_reported_as_lost() -> None:
     bench = three_brokers()
     bench.submit(heartbeat(bench, SECOND))
-    assert partition(bench, 1).leader == 1, "its directory is not reported yet"
+    assert partition(bench, 1).leader == 1, "the directory of this replica is not reported yet"
     assert assign(bench, 1, LOST_DIR) is ErrorCode.NONE
     assert partition(bench, 1).directories[0] == LOST_DIR
     assert (partition(bench, 1).leader, partition(bench, 1).isr) == (2, (2, 3))
 
 
-def test_a_broker_that_loses_a_directory_while_it_is_fenced_stays_so_for_one_more_heartbeat() -> None:
+def test_fenced_broker_that_loses_a_directory_stays_fenced_for_one_heartbeat() -> None:
     bench = three_brokers()
     assign(bench, 1, SECOND)
     bench.respond(registration(1, dirs=2), BrokerRegistrationResponse)
@@ -131,7 +133,7 @@ def test_a_broker_that_loses_a_directory_while_it_is_fenced_stays_so_for_one_mor
     assert bench.image.cluster.brokers[1].log_dirs == (FIRST,)
 
 
-def test_a_replica_that_is_found_again_may_lead() -> None:
+def test_recovered_replica_may_lead() -> None:
     bench = MachineBench.started(0)
     bench.join(1, dirs=2)
     bench.submit(
@@ -140,7 +142,7 @@ def test_a_replica_that_is_found_again_may_lead() -> None:
     bench.submit(heartbeat(bench, SECOND))
     assign(bench, 0, LOST_DIR)
     assert partition(bench, 0).leader == -1
-    # The broker is started again and has the directory; what lies there it can only say when it serves.
+    # The restarted broker has the directory again, but reports its replicas only once it is unfenced.
     bench.heartbeat(1, want_fence=True)
     bench.wait(10_000)
     bench.join(1, dirs=2, incarnation="b")
@@ -149,8 +151,8 @@ def test_a_replica_that_is_found_again_may_lead() -> None:
     assert (partition(bench, 0).leader, partition(bench, 0).isr) == (1, (1,))
 
 
-def test_a_replica_whose_directory_its_broker_does_without_is_not_eligible_any_more() -> None:
-    """A clean stop says nothing of a directory that is taken out of log.dirs before the next start."""
+def test_replica_in_a_removed_directory_leaves_the_elr() -> None:
+    """A clean shutdown does not cover a directory that is removed from log.dirs before the next start."""
     bench = three_brokers()
     topic = AlterConfigsResource(
         resource_type=TOPIC,
@@ -166,19 +168,19 @@ def test_a_replica_whose_directory_its_broker_does_without_is_not_eligible_any_m
         bench.heartbeat(broker_id, want_shut_down=broker_id == 1)
     assert [partition(bench, index).elr for index in (0, 1)] == [(1,), (1,)]
     bench.join(1, dirs=1, incarnation="b", previous=epoch)
-    # It has made an empty log for one of the partitions, and found the other where it was.
+    # The broker created an empty log for one partition and found the log of the other one.
     assert assign(bench, 0, FIRST) is ErrorCode.NONE
     assert [partition(bench, index).elr for index in (0, 1)] == [(), (1,)]
     for broker_id in (2, 3):
         bench.heartbeat(broker_id, want_fence=True)
-    assert [partition(bench, index).leader for index in (0, 1)] == [-1, 1], "it would lead without a record"
+    assert [partition(bench, index).leader for index in (0, 1)] == [-1, 1], "its log of partition 0 is empty"
     assert 1 not in partition(bench, 0).elr
     bench.heartbeat(3)
     assert partition(bench, 0).leader == 3
 
 
 def all_crashed(min_isr: str = "2") -> MachineBench:
-    """All brokers crashed and register again. The last is 3, the last leader; 2 was in sync with it."""
+    """All brokers crashed and registered again. Broker 3 led last; broker 2 was in sync with it."""
     bench = three_brokers()
     topic = AlterConfigsResource(
         resource_type=TOPIC,
@@ -200,7 +202,7 @@ def test_last_leader_that_lost_its_data_is_not_elected() -> None:
     bench.heartbeat(3)
     bench.heartbeat(1)
     assert partition(bench, 0).leader == -1, "broker 2 has all committed records and is not back yet"
-    assert partition(bench, 1).leader == 3, "it has lost nothing of the other partition"
+    assert partition(bench, 1).leader == 3, "its log of partition 1 is intact"
     bench.heartbeat(2)
     assert (partition(bench, 0).leader, partition(bench, 0).isr) == (2, (2,))
     assign(bench, 0, numbered_uuid(300), 3)
@@ -219,7 +221,7 @@ def test_partition_waits_for_an_operator_if_no_replica_has_all_records() -> None
     assert partition(bench, 0).leader == 1
 
 
-def test_operator_may_have_a_replica_elected_that_lost_its_data() -> None:
+def test_operator_may_elect_a_replica_that_lost_its_data() -> None:
     bench = all_crashed()
     assign(bench, 0, LOST_DIR, 3)
     bench.heartbeat(3)
@@ -228,7 +230,7 @@ def test_operator_may_have_a_replica_elected_that_lost_its_data() -> None:
 
 
 def test_replica_may_lead_again_if_no_other_has_more() -> None:
-    """All lost what only their page caches had."""
+    """All replicas lost the records that only their page caches held."""
     bench = all_crashed()
     for broker_id in (2, 3):
         assign(bench, 0, LOST_DIR, broker_id)
@@ -238,7 +240,7 @@ def test_replica_may_lead_again_if_no_other_has_more() -> None:
     assert (partition(bench, 0).leader, partition(bench, 0).isr) == (2, (2,))
 
 
-def test_replica_that_lost_its_data_leaves_the_elr_after_a_clean_stop() -> None:
+def test_replica_that_lost_its_data_leaves_the_elr() -> None:
     bench = three_brokers()
     topic = AlterConfigsResource(
         resource_type=TOPIC,
@@ -252,8 +254,8 @@ def test_replica_that_lost_its_data_leaves_the_elr_after_a_clean_stop() -> None:
     assert (partition(bench, 0).elr, partition(bench, 0).last_known_elr) == ((), ())
 
 
-def test_the_change_that_names_a_directory_may_end_a_reassignment() -> None:
-    """Removed replicas are removed with their directories; otherwise the partition would be unusable."""
+def test_directory_assignment_may_complete_a_reassignment() -> None:
+    """Removed replicas lose their directories too; otherwise the partition would be unusable."""
     bench = three_brokers()
     bench.join(4, dirs=2)
     unclean = AlterableConfig(name="unclean.leader.election.enable", config_operation=0, value="true")
@@ -272,7 +274,7 @@ def test_the_change_that_names_a_directory_may_end_a_reassignment() -> None:
     assert partition(bench, 0).leader == -1
 
 
-def test_metadata_version_without_directories_records_none() -> None:
+def test_old_metadata_version_records_no_directories() -> None:
     bench = MachineBench.started(0, features={"metadata.version": DIRECTORY_ASSIGNMENT_SUPPORTED - 1})
     bench.join(1)
     bench.submit(

@@ -1,4 +1,5 @@
-"""An image survives its own snapshot, whatever happened to it; a snapshot has Kafka's order and versions."""
+"""A metadata image equals the image loaded from its snapshot; snapshots use Kafka's record order and
+versions."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def partition(topic: int, index: int, **fields: Any) -> PartitionRecord:
     return PartitionRecord(topic_id=numbered_uuid(topic), partition_id=index, **(values | fields))
 
 
-def everything() -> list[Message]:
+def all_record_types() -> list[Message]:
     return [
         ClientQuotaRecord(entity=[EntityData(entity_type="user", entity_name=None)], key="rate", value=1.5),
         FeatureLevelRecord(name="group.version", feature_level=1),
@@ -92,7 +93,7 @@ def image_of(records: list[Message]) -> MetadataImage:
     return image
 
 
-def parts(image: MetadataImage) -> tuple[object, ...]:
+def components(image: MetadataImage) -> tuple[object, ...]:
     security = image.security
     return (
         image.features.finalized,
@@ -111,7 +112,7 @@ def parts(image: MetadataImage) -> tuple[object, ...]:
 def test_snapshot_order() -> None:
     assert [
         (type(record).__name__.removesuffix("Record"), version)
-        for record, version in image_of(everything()).to_records()
+        for record, version in image_of(all_record_types()).to_records()
     ] == [
         ("FeatureLevel", 0),
         ("FeatureLevel", 0),
@@ -127,13 +128,13 @@ def test_snapshot_order() -> None:
         ("UserScramCredential", 0),
         ("DelegationToken", 0),
     ]
-    first, _ = next(image_of(everything()).to_records())
+    first, _ = next(image_of(all_record_types()).to_records())
     assert first == FeatureLevelRecord(name="metadata.version", feature_level=30)
 
 
-def test_everything_survives() -> None:
-    image = image_of(everything())
-    assert parts(replayed(image.to_records())) == parts(image)
+def test_all_components_survive_a_snapshot() -> None:
+    image = image_of(all_record_types())
+    assert components(replayed(image.to_records())) == components(image)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_everything_survives() -> None:
     [(7, 1, 0), (8, 2, 0), (17, 3, 1), (23, 3, 2), (30, 4, 2)],
 )
 def test_record_versions(metadata_version: int, broker_version: int, partition_version: int) -> None:
-    records = list(image_of(everything()).to_records(metadata_version))
+    records = list(image_of(all_record_types()).to_records(metadata_version))
     versions = {type(record).__name__: version for record, version in records}
     assert versions["RegisterBrokerRecord"] == broker_version
     assert versions["PartitionRecord"] == partition_version
@@ -157,13 +158,13 @@ def test_partitions_in_any_order() -> None:
     assert image.topics.partition_count == 3
 
 
-def test_partition_of_a_time_before_directories() -> None:
+def test_partition_record_without_directories() -> None:
     old = PartitionRecord.from_bytes(partition(1, 0, directories=[]).to_bytes(0), 0)
     image = image_of([TopicRecord(name="t", topic_id=numbered_uuid(1)), old])
     assert image.topics.by_name["t"].partitions[0].directories == (MIGRATING_DIR, MIGRATING_DIR)
 
 
-def test_partition_change_changes_what_it_names() -> None:
+def test_partition_change_updates_only_the_named_fields() -> None:
     image = image_of([TopicRecord(name="t", topic_id=numbered_uuid(1)), partition(1, 0)])
     image.replay(PartitionChangeRecord(topic_id=numbered_uuid(1), partition_id=0, isr=[1]))
     assert image.topics.partition(numbered_uuid(1), 0) == PartitionImage(
@@ -181,7 +182,7 @@ def test_partition_change_changes_what_it_names() -> None:
 
 
 def test_clear_elr_of_all_topics() -> None:
-    image = image_of(everything())
+    image = image_of(all_record_types())
     image.replay(ClearElrRecord(topic_name=""))
     first, second = image.topics.by_name["t"].partitions
     assert (second.elr, second.last_known_elr, second.partition_epoch) == ((), (), 1)
@@ -189,7 +190,7 @@ def test_clear_elr_of_all_topics() -> None:
 
 
 def test_removals() -> None:
-    image = image_of(everything())
+    image = image_of(all_record_types())
     for record in (
         RemoveTopicRecord(topic_id=numbered_uuid(1)),
         ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value=None),
@@ -238,8 +239,8 @@ def test_fencing_by_old_and_new_records() -> None:
     ],
     ids=lambda record: type(record).__name__,
 )
-def test_log_that_contradicts_itself(record: Message) -> None:
-    image = image_of(everything())
+def test_contradictory_log_is_corrupt(record: Message) -> None:
+    image = image_of(all_record_types())
     with pytest.raises(CorruptLogError, match="metadata log"):
         image.replay(record)
 
@@ -249,8 +250,8 @@ def test_unknown_record_stops_the_replay() -> None:
         MetadataImage().replay(ApiVersionsRequest())
 
 
-def test_delta_tells_what_changed() -> None:
-    image, delta = image_of(everything()), MetadataDelta()
+def test_delta_lists_the_changes() -> None:
+    image, delta = image_of(all_record_types()), MetadataDelta()
     before = image.topics.by_name["t"].partitions[0]
     for record in (
         PartitionChangeRecord(topic_id=numbered_uuid(1), partition_id=0, isr=[1]),
@@ -328,47 +329,47 @@ changes = st.one_of(
 
 @settings(max_examples=150)
 @given(st.lists(changes, max_size=40), st.integers(0, 40))
-def test_snapshot_and_delta_after_any_history(history: list[Message], cut: int) -> None:
+def test_snapshot_and_delta_after_any_history(history: list[Message], split_at: int) -> None:
     image = image_of([FeatureLevelRecord(name="metadata.version", feature_level=30)])
     middle, delta = replayed(image.to_records()), MetadataDelta()
     removed: set[Uuid] = set()
     for position, record in enumerate(history):
-        if position == cut:
+        if position == split_at:
             middle, delta = replayed(image.to_records()), MetadataDelta()
         if isinstance(record, RemoveTopicRecord):
             removed.add(record.topic_id)
         elif isinstance(record, TopicRecord) and record.topic_id in removed:
-            continue  # An id is never given twice.
+            continue  # Topic ids are never reused.
         try:
             image.replay(record, delta)
         except CorruptLogError:
-            continue  # A log would not hold it; the image must not have changed either, as the end shows.
+            continue  # A log never holds it. The assertions below check that the image did not change.
     again = replayed(image.to_records())
-    assert parts(again) == parts(image)
-    told = MetadataDelta.between(middle, image)
-    assert told.created_topics.keys() == delta.created_topics.keys()
-    assert told.deleted_topics.keys() == delta.deleted_topics.keys()
-    # What changed and changed back is told by the one and not by the other.
-    assert told.changed_configs <= delta.changed_configs
-    assert told.changed_brokers.keys() <= delta.changed_brokers.keys()
-    assert told.changed_partitions.keys() <= delta.changed_partitions.keys()
-    assert told.changed_features <= delta.changed_features
+    assert components(again) == components(image)
+    between = MetadataDelta.between(middle, image)
+    assert between.created_topics.keys() == delta.created_topics.keys()
+    assert between.deleted_topics.keys() == delta.deleted_topics.keys()
+    # Only the replayed delta lists values that changed and then changed back.
+    assert between.changed_configs <= delta.changed_configs
+    assert between.changed_brokers.keys() <= delta.changed_brokers.keys()
+    assert between.changed_partitions.keys() <= delta.changed_partitions.keys()
+    assert between.changed_features <= delta.changed_features
 
 
 @settings(max_examples=100)
 @given(st.lists(changes, max_size=30), st.lists(changes, max_size=30))
-def test_a_copy_goes_its_own_way(before: list[Message], after: list[Message]) -> None:
+def test_copy_is_independent(before: list[Message], after: list[Message]) -> None:
     image = image_of([FeatureLevelRecord(name="metadata.version", feature_level=30)])
-    _replay_what_fits(image, before)
+    _replay_valid_records(image, before)
     copy, kept = image.copy(), replayed(image.to_records())
-    assert parts(copy) == parts(image)
-    _replay_what_fits(copy, after)
-    assert parts(image) == parts(kept), "what happens to the copy does not happen to the original"
-    _replay_what_fits(image, after)
-    assert parts(copy) == parts(image)
+    assert components(copy) == components(image)
+    _replay_valid_records(copy, after)
+    assert components(image) == components(kept), "a change of the copy leaves the original alone"
+    _replay_valid_records(image, after)
+    assert components(copy) == components(image)
 
 
-def _replay_what_fits(image: MetadataImage, history: list[Message]) -> None:
+def _replay_valid_records(image: MetadataImage, history: list[Message]) -> None:
     for record in history:
         with suppress(CorruptLogError):
             image.replay(record)

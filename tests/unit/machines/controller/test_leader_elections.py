@@ -1,4 +1,4 @@
-"""Leaders that come back by themselves, a limited number at a time. The rest is told in the transcripts."""
+"""Automatic preferred and unclean leader elections. The transcripts cover the requested ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COUNT = 5
 
 
 def bench_led_by_second(configs: dict[str, str] | None = None) -> MachineBench:
-    """Five partitions on brokers 1, 2; broker 1 was away and is in sync again, 2 leads."""
+    """Five partitions on brokers 1 and 2: broker 1 is the preferred leader and in sync, broker 2 leads."""
     bench = MachineBench.started(2)
     topic = CreatableTopic(
         name="t",
@@ -58,7 +58,7 @@ def keep_alive_until_due(bench: MachineBench) -> None:
     bench.now_ms = 300_000
 
 
-def test_a_round_is_limited_and_the_next_follows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_election_rounds_are_limited_and_follow_each_other_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.MAX_ELECTIONS_PER_ROUND == 1000
     monkeypatch.setattr(machine, "MAX_ELECTIONS_PER_ROUND", 2)
     bench = bench_led_by_second()
@@ -70,7 +70,7 @@ def test_a_round_is_limited_and_the_next_follows_at_once(monkeypatch: pytest.Mon
     assert leaders(bench) == [1] * COUNT
 
 
-def test_switched_off_it_does_not_happen() -> None:
+def test_no_automatic_elections_without_auto_leader_rebalance() -> None:
     bench = bench_led_by_second()
     settings = ControllerSettings(node_id=1, cluster_id="x", auto_leader_rebalance=False)
     state = ControllerState(
@@ -79,20 +79,20 @@ def test_switched_off_it_does_not_happen() -> None:
         bench.machine.state.supported_features,
         bench.machine.state.random,
     )
-    quiet = ControllerMachine(state, [])
-    quiet.load(bench.image.copy())
-    bench.machine = quiet
+    without_rebalance = ControllerMachine(state, [])
+    without_rebalance.load(bench.image.copy())
+    bench.machine = without_rebalance
     bench.activate()
     keep_alive_until_due(bench)
     bench.wait(0)
     assert leaders(bench) == [2] * COUNT
-    assert quiet.deadline_ms() is not None, "sessions are still watched"
+    assert without_rebalance.deadline_ms() is not None, "sessions still expire"
 
 
-def test_a_replica_that_is_away_or_behind_is_not_elected() -> None:
+def test_fenced_or_lagging_replica_is_not_elected() -> None:
     bench = bench_led_by_second()
     epoch = bench.image.cluster.brokers[1].epoch
-    assert bench.handle(BrokerGone(1, epoch + 1)) == [], "that is not the process that is registered"
+    assert bench.handle(BrokerGone(1, epoch + 1)) == [], "another incarnation is registered"
     bench.handle(BrokerGone(1, epoch))
     assert bench.handle(BrokerGone(1, epoch)) == [], "fenced already"
     bench.submit(registration(1, incarnation="b"))
@@ -101,7 +101,7 @@ def test_a_replica_that_is_away_or_behind_is_not_elected() -> None:
     assert leaders(bench) == [2] * COUNT
 
 
-def test_a_broker_known_to_be_gone_may_register_at_once() -> None:
+def test_disconnected_broker_may_register_at_once() -> None:
     bench = MachineBench.started(2)
     assert bench.code(registration(2, incarnation="b")) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
     bench.handle(BrokerGone(2, bench.image.cluster.brokers[2].epoch))
@@ -109,15 +109,15 @@ def test_a_broker_known_to_be_gone_may_register_at_once() -> None:
     assert bench.code(registration(2, incarnation="b")) is ErrorCode.NONE
 
 
-def test_an_inactive_machine_fences_no_broker() -> None:
+def test_inactive_machine_fences_no_broker() -> None:
     bench = MachineBench.started(2)
     bench.machine.deactivate()
     assert bench.handle(BrokerGone(2, bench.image.cluster.brokers[2].epoch)) == []
     assert not bench.image.cluster.brokers[2].fenced
 
 
-def test_unclean_leaders_only_for_topics_that_want_them() -> None:
-    """The machine's own check; what happens at once when a broker returns is in the transcripts."""
+def test_unclean_election_needs_the_topic_config() -> None:
+    """This covers the machine's periodic check. The transcripts cover elections when a broker returns."""
     bench = bench_led_by_second()
     image = bench.image.topics
     for index in range(COUNT):
@@ -127,17 +127,17 @@ def test_unclean_leaders_only_for_topics_that_want_them() -> None:
         bench.machine.replay(leaderless, len(bench.log))
         bench.log.append((leaderless, 2))
     assert list(leader_elections.unclean_leader_changes(bench.machine.state)) == []
-    wanting = bench_led_by_second({"unclean.leader.election.enable": "true"})
+    unclean = bench_led_by_second({"unclean.leader.election.enable": "true"})
     leaderless = PartitionChangeRecord(
-        topic_id=wanting.image.topics.by_name["t"].id, partition_id=3, leader=-1, isr=[]
+        topic_id=unclean.image.topics.by_name["t"].id, partition_id=3, leader=-1, isr=[]
     )
-    wanting.machine.replay(leaderless, len(wanting.log))
-    ((record, _),) = leader_elections.unclean_leader_changes(wanting.machine.state)
+    unclean.machine.replay(leaderless, len(unclean.log))
+    ((record, _),) = leader_elections.unclean_leader_changes(unclean.machine.state)
     assert isinstance(record, PartitionChangeRecord)
     assert (record.partition_id, record.leader, record.isr, record.leader_recovery_state) == (3, 1, [1], 1)
 
 
-def test_an_election_type_of_the_future() -> None:
+def test_unknown_election_type_is_rejected() -> None:
     bench = bench_led_by_second()
     assert (
         bench.code(ElectLeadersRequest(election_type=2, topic_partitions=None)) is ErrorCode.INVALID_REQUEST
@@ -145,7 +145,7 @@ def test_an_election_type_of_the_future() -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
-def test_who_was_eligible_leads_again_though_elr_was_switched_off_meanwhile(clean: bool) -> None:
+def test_eligible_replica_leads_again_after_elr_was_disabled(clean: bool) -> None:
     """No replica is in sync, so no other replica could ever lead."""
     bench = MachineBench.started(3)
     replicas = CreatableReplicaAssignment(partition_index=0, broker_ids=[2, 3])
@@ -170,7 +170,7 @@ def test_who_was_eligible_leads_again_though_elr_was_switched_off_meanwhile(clea
     assert (partition.elr, partition.last_known_elr) == ((), ())
 
 
-def test_the_last_leader_from_before_the_elr_leads_again_after_a_crash() -> None:
+def test_last_leader_before_elr_leads_again_after_a_crash() -> None:
     bench = MachineBench.started(2, features={**FEATURES, "eligible.leader.replicas.version": 0})
     replicas = CreatableReplicaAssignment(partition_index=0, broker_ids=[2])
     topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=[replicas])

@@ -72,8 +72,8 @@ def play(transcript: str) -> str:
     for block in transcript.split("\n\n"):
         head, _, _ = block.partition("\n----")
         lines = [line for line in head.splitlines() if line]
-        told = [line for command in lines if not command.startswith("#") for line in runner.run(command)]
-        out.append("\n".join([*lines, "----", *told]) if told else "\n".join(lines))
+        shown = [line for command in lines if not command.startswith("#") for line in runner.run(command)]
+        out.append("\n".join([*lines, "----", *shown]) if shown else "\n".join(lines))
     return "\n\n".join(out) + "\n"
 
 
@@ -82,19 +82,19 @@ class ControllerTranscript:
         self.bench = MachineBench(new_machine(broker_config()))
 
     def run(self, command: str) -> list[str]:
-        verb, *words = command.split()
-        named = dict(word.split("=", 1) for word in words if "=" in word)
-        plain = [word for word in words if "=" not in word]
+        verb, *arguments = command.split()
+        named = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
+        plain = [argument for argument in arguments if "=" not in argument]
         try:
-            records, answer = self._act(verb, plain, named)
+            records, response = self._act(verb, plain, named)
         except KafkaError as error:
-            return [f"refused: {error.code.name}"]
-        told = [self._show(record, version) for record, version in records]
-        if answer is not None:
-            told.append(f"answer: {fields(answer)}")
+            return [f"error: {error.code.name}"]
+        shown = [self._show(record, version) for record, version in records]
+        if response is not None:
+            shown.append(f"response: {fields(response)}")
         if verb == "partitions":
-            told += self._partitions()
-        return told
+            shown += self._partitions()
+        return shown
 
     def _act(
         self, verb: str, plain: list[str], named: dict[str, str]
@@ -120,7 +120,7 @@ class ControllerTranscript:
         return bench.submit(self._request(verb, plain, named))
 
     def _idle(self, milliseconds: int) -> list[VersionedRecord]:
-        """Time in which brokers that are alive go on to send heartbeats."""
+        """Wait while unfenced brokers keep sending heartbeats."""
         records: list[VersionedRecord] = []
         end_ms = self.bench.now_ms + milliseconds
         while self.bench.now_ms < end_ms:
@@ -141,13 +141,13 @@ class ControllerTranscript:
                     previous=int(named.get("previous", -1)),
                     dirs=int(named.get("dirs", 1)),
                 )
-            case "heartbeat", [broker, *wishes]:
+            case "heartbeat", [broker, *flags]:
                 return BrokerHeartbeatRequest(
                     broker_id=int(broker),
                     broker_epoch=int(named.get("epoch", brokers[int(broker)].epoch)),
                     current_metadata_offset=int(named.get("offset", len(self.bench.log) - 1)),
-                    want_fence="want_fence" in wishes,
-                    want_shut_down="want_shut_down" in wishes,
+                    want_fence="want_fence" in flags,
+                    want_shut_down="want_shut_down" in flags,
                     cordoned_log_dirs=[],
                 )
             case "create", [name]:
@@ -242,23 +242,23 @@ class ControllerTranscript:
                     feature=name, max_version_level=int(level), upgrade_type=upgrade_type
                 )
                 return UpdateFeaturesRequest(feature_updates=[update])
-        raise ValueError(f"no such command: {verb} {plain}")
+        raise ValueError(f"Unknown command {verb} {plain}.")
 
     def _show(self, record: Message, version: int) -> str:
         return f"{type(record).__name__.removesuffix('Record')} v{version} {fields(record)}".rstrip()
 
     def _partitions(self) -> list[str]:
-        told = []
+        shown = []
         for topic, index, each in self.bench.image.topics.partitions():
             state = " recovering" if each.recovery_state else ""
             if each.adding or each.removing:
                 state += f" adding {text(each.adding)} removing {text(each.removing)}"
-            told.append(
+            shown.append(
                 f"{topic.name}-{index}: replicas {text(each.replicas)} "
                 f"leader {each.leader}@{each.leader_epoch} isr {text(each.isr)} elr {text(each.elr)} "
                 f"last {text(each.last_known_elr)} epoch {each.partition_epoch}{state}"
             )
-        return told
+        return shown
 
 
 def ids(text: str) -> list[int]:
@@ -266,7 +266,7 @@ def ids(text: str) -> list[int]:
 
 
 def fields(struct: Struct) -> str:
-    """What differs from the schema's defaults."""
+    """The fields that differ from the schema's defaults."""
     default = type(struct)()
     shown = []
     for name in struct.__slots__:
@@ -288,14 +288,14 @@ def text(value: object) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
-def test_refuses_what_it_does_not_serve() -> None:
+def test_unsupported_request_is_rejected() -> None:
     bench = MachineBench.started()
-    with pytest.raises(KafkaError, match="does not serve ApiVersionsRequest") as refused:
+    with pytest.raises(KafkaError, match="does not serve ApiVersionsRequest") as caught:
         bench.submit(ApiVersionsRequest())
-    assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+    assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_answers_not_controller_unless_active() -> None:
+def test_inactive_machine_responds_not_controller() -> None:
     bench = MachineBench(new_machine(broker_config()))
     assert bench.code(registration(1)) is ErrorCode.NOT_CONTROLLER
     bench.activate()
@@ -309,7 +309,7 @@ def test_answers_not_controller_unless_active() -> None:
     assert outcome.records == ()
 
 
-def test_loaded_from_a_snapshot_it_goes_on() -> None:
+def test_machine_continues_from_a_snapshot() -> None:
     bench = MachineBench.started(2)
     bench.submit(
         CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=2, replication_factor=2)])

@@ -1,4 +1,4 @@
-"""Where replicas of new partitions go."""
+"""Placement: which brokers get the replicas of new partitions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def broker(
     )
 
 
-def place(brokers: list[BrokerImage], partitions: int, replicas: int, seed: int = 0) -> list[list[int]]:
+def assign(brokers: list[BrokerImage], partitions: int, replicas: int, seed: int = 0) -> list[list[int]]:
     return list(place_replicas(brokers, partitions, replicas, Random(seed)))
 
 
@@ -44,40 +44,42 @@ def place(brokers: list[BrokerImage], partitions: int, replicas: int, seed: int 
     st.integers(1, 9),
     st.integers(0, 5),
 )
-def test_rules(nodes: list[tuple[str | None, bool]], partitions: int, replicas: int, seed: int) -> None:
+def test_placement_rules(
+    nodes: list[tuple[str | None, bool]], partitions: int, replicas: int, seed: int
+) -> None:
     brokers = [broker(index, rack, fenced=fenced) for index, (rack, fenced) in enumerate(nodes)]
     by_id = {each.id: each for each in brokers}
     if replicas > len(brokers) or all(each.fenced for each in brokers):
-        with pytest.raises(KafkaError) as refused:
-            place(brokers, partitions, replicas, seed)
-        assert refused.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+        with pytest.raises(KafkaError) as caught:
+            assign(brokers, partitions, replicas, seed)
+        assert caught.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
         return
-    placed = place(brokers, partitions, replicas, seed)
-    assert len(placed) == partitions
+    assignments = assign(brokers, partitions, replicas, seed)
+    assert len(assignments) == partitions
     racks = {each.rack or "" for each in brokers}
-    for assignment in placed:
+    for assignment in assignments:
         assert len(set(assignment)) == len(assignment) == replicas
-        assert not by_id[assignment[0]].fenced, "the leader is alive"
+        assert not by_id[assignment[0]].fenced, "the leader is not fenced"
         used = Counter(by_id[each].rack or "" for each in assignment)
-        assert len(used) == min(len(racks), replicas), "every rack before any rack twice"
+        assert len(used) == min(len(racks), replicas), "replicas spread over as many racks as possible"
 
 
 def test_leaders_and_replicas_are_spread_evenly() -> None:
     brokers = [broker(index, "abc"[index % 3]) for index in range(6)]
-    placed = place(brokers, 600, 3)
-    leaders = Counter(assignment[0] for assignment in placed)
-    replicas = Counter(each for assignment in placed for each in assignment)
+    assignments = assign(brokers, 600, 3)
+    leaders = Counter(assignment[0] for assignment in assignments)
+    replicas = Counter(each for assignment in assignments for each in assignment)
     assert set(leaders.values()) == {100}
     assert set(replicas.values()) == {300}
 
 
 def test_followers_of_one_leader_differ() -> None:
-    placed = place([broker(index) for index in range(6)], 600, 2)
-    assert len({tuple(assignment) for assignment in placed}) == 30, "every pair occurs"
+    assignments = assign([broker(index) for index in range(6)], 600, 2)
+    assert len({tuple(assignment) for assignment in assignments}) == 30, "every pair of brokers occurs"
 
 
-def test_cordoned_brokers_get_nothing() -> None:
+def test_cordoned_brokers_get_no_replicas() -> None:
     brokers = [broker(1), broker(2, cordoned=True)]
-    assert place(brokers, 3, 1) == [[1]] * 3
+    assert assign(brokers, 3, 1) == [[1]] * 3
     with pytest.raises(KafkaError):
-        place(brokers, 1, 2)
+        assign(brokers, 1, 2)

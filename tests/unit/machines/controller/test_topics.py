@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics and CreatePartitions: every reason to refuse a topic, and what is accepted."""
+"""CreateTopics, DeleteTopics and CreatePartitions: every error, and what is accepted."""
 
 from __future__ import annotations
 
@@ -87,21 +87,21 @@ REJECTED = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "code", "hint"), REJECTED, ids=lambda each: str(each)[:24])
-def test_invalid_topics_are_rejected(asked: CreatableTopic, code: ErrorCode, hint: str) -> None:
+@pytest.mark.parametrize(("requested", "code", "hint"), REJECTED, ids=lambda each: str(each)[:24])
+def test_invalid_topics_are_rejected(requested: CreatableTopic, code: ErrorCode, hint: str) -> None:
     bench = MachineBench.started(2)
     create(bench, topic("here_there"))
     before = len(bench.log)
-    refused, made = create(bench, asked, topic("other"))
-    assert ErrorCode(refused.error_code) is code
-    assert hint in (refused.error_message or "")
-    assert (refused.num_partitions, refused.replication_factor) == (-1, -1)
-    # Clients take a message, even an empty one, for a refusal.
-    assert (made.error_code, made.error_message) == (0, None)
-    assert len(bench.log) == before + 2, "the other topic of the request is created all the same"
+    rejected, created = create(bench, requested, topic("other"))
+    assert ErrorCode(rejected.error_code) is code
+    assert hint in (rejected.error_message or "")
+    assert (rejected.num_partitions, rejected.replication_factor) == (-1, -1)
+    # Clients treat a message, even an empty one, as an error.
+    assert (created.error_code, created.error_message) == (0, None)
+    assert len(bench.log) == before + 2, "the other topic of the request is still created"
 
 
-def test_a_partition_assigned_twice() -> None:
+def test_partition_assigned_twice_is_rejected() -> None:
     bench = MachineBench.started(2)
     twice = assigned({0: [1]})
     twice.assignments.append(CreatableReplicaAssignment(partition_index=0, broker_ids=[2]))
@@ -109,7 +109,7 @@ def test_a_partition_assigned_twice() -> None:
     assert ErrorCode(result.error_code) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_duplicates_are_answered_once() -> None:
+def test_duplicate_topics_get_one_result() -> None:
     bench = MachineBench.started()
     results = create(bench, topic("a"), topic("b"), topic("a"))
     assert [(each.name, ErrorCode(each.error_code).name) for each in results] == [
@@ -128,7 +128,7 @@ def test_names_that_collide_within_the_request() -> None:
     assert create(bench, topic("a_b"))[0].error_code == 0
 
 
-def test_defaults_come_from_the_settings() -> None:
+def test_defaults_come_from_the_broker_configs() -> None:
     bench = MachineBench.started(2, {"num.partitions": "5", "default.replication.factor": "2"})
     (result,) = create(bench, topic(partitions=-1, replicas=-1))
     assert (result.num_partitions, result.replication_factor) == (5, 2)
@@ -138,9 +138,9 @@ def test_defaults_come_from_the_settings() -> None:
 def test_validate_only_changes_nothing() -> None:
     bench = MachineBench.started()
     before = len(bench.log)
-    made, refused = create(bench, topic("new", 3), topic("new.", replicas=9), validate_only=True)
-    assert (made.error_code, made.num_partitions) == (0, 3)
-    assert ErrorCode(refused.error_code) is ErrorCode.INVALID_REPLICATION_FACTOR
+    created, rejected = create(bench, topic("new", 3), topic("new.", replicas=9), validate_only=True)
+    assert (created.error_code, created.num_partitions) == (0, 3)
+    assert ErrorCode(rejected.error_code) is ErrorCode.INVALID_REPLICATION_FACTOR
     assert len(bench.log) == before
 
 
@@ -166,7 +166,7 @@ def test_fenced_brokers_are_replicas_but_not_in_sync() -> None:
     assert ErrorCode(rejected.error_code) is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_directory_is_the_only_one_or_the_brokers_choice() -> None:
+def test_directory_is_the_only_one_or_unassigned() -> None:
     bench = MachineBench.started()
     bench.join(2, dirs=2)
     create(bench, assigned({0: [1, 2]}))
@@ -191,8 +191,8 @@ def test_record_versions_follow_metadata_version() -> None:
 
 
 def delete(bench: MachineBench, *states: DeleteTopicState) -> list[ErrorCode]:
-    answer = bench.respond(DeleteTopicsRequest(topics=list(states)), DeleteTopicsResponse)
-    return [ErrorCode(each.error_code) for each in answer.responses]
+    response = bench.respond(DeleteTopicsRequest(topics=list(states)), DeleteTopicsResponse)
+    return [ErrorCode(each.error_code) for each in response.responses]
 
 
 def test_delete_by_name_and_id() -> None:
@@ -220,16 +220,16 @@ def test_delete_by_name_and_id() -> None:
     assert bench.image.topics.partition_count == 1
 
 
-def test_what_is_to_be_deleted_twice_is_not_deleted() -> None:
+def test_topic_named_twice_is_not_deleted() -> None:
     bench = MachineBench.started()
     create(bench, topic("a"), topic("b"), topic("c"))
     by_id = DeleteTopicState(topic_id=bench.image.topics.by_name["b"].id)
-    asked = [DeleteTopicState(name="a"), by_id, DeleteTopicState(name="c"), DeleteTopicState(name="a")]
-    refused = ErrorCode.INVALID_REQUEST
-    assert delete(bench, *asked) == [refused, ErrorCode.NONE, ErrorCode.NONE, refused]
+    requested = [DeleteTopicState(name="a"), by_id, DeleteTopicState(name="c"), DeleteTopicState(name="a")]
+    rejected = ErrorCode.INVALID_REQUEST
+    assert delete(bench, *requested) == [rejected, ErrorCode.NONE, ErrorCode.NONE, rejected]
     assert list(bench.image.topics.by_name) == ["a"]
     a_by_id = DeleteTopicState(topic_id=bench.image.topics.by_name["a"].id)
-    assert delete(bench, DeleteTopicState(name="a"), a_by_id) == [refused, refused]
+    assert delete(bench, DeleteTopicState(name="a"), a_by_id) == [rejected, rejected]
     assert list(bench.image.topics.by_name) == ["a"]
 
 
@@ -238,47 +238,49 @@ def add(bench: MachineBench, *topics: CreatePartitionsTopic, validate_only: bool
     return [ErrorCode(each.error_code) for each in bench.respond(request, CreatePartitionsResponse).results]
 
 
-def more(name: str, count: int, *assignments: list[int]) -> CreatePartitionsTopic:
-    given = [CreatePartitionsAssignment(broker_ids=each) for each in assignments] if assignments else None
-    return CreatePartitionsTopic(name=name, count=count, assignments=given)
+def expansion(name: str, count: int, *assignments: list[int]) -> CreatePartitionsTopic:
+    broker_lists = (
+        [CreatePartitionsAssignment(broker_ids=each) for each in assignments] if assignments else None
+    )
+    return CreatePartitionsTopic(name=name, count=count, assignments=broker_lists)
 
 
 @pytest.mark.parametrize(
-    ("asked", "code"),
+    ("requested", "code"),
     [
-        (more("nowhere", 5), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (more("t", 2), ErrorCode.INVALID_PARTITIONS),
-        (more("t", 1), ErrorCode.INVALID_PARTITIONS),
-        (more("t", -1), ErrorCode.INVALID_PARTITIONS),
-        (more("t", 2**31 - 1), ErrorCode.POLICY_VIOLATION),
-        (more("t", 4, [1]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        (more("t", 3, [9]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        (more("t", 3, [1, 2]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        (more("t", 3, []), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (expansion("nowhere", 5), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (expansion("t", 2), ErrorCode.INVALID_PARTITIONS),
+        (expansion("t", 1), ErrorCode.INVALID_PARTITIONS),
+        (expansion("t", -1), ErrorCode.INVALID_PARTITIONS),
+        (expansion("t", 2**31 - 1), ErrorCode.POLICY_VIOLATION),
+        (expansion("t", 4, [1]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (expansion("t", 3, [9]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (expansion("t", 3, [1, 2]), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (expansion("t", 3, []), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_partitions_refused(asked: CreatePartitionsTopic, code: ErrorCode) -> None:
+def test_invalid_partition_counts_are_rejected(requested: CreatePartitionsTopic, code: ErrorCode) -> None:
     bench = MachineBench.started(2)
     create(bench, topic(partitions=2))
     before = len(bench.log)
-    assert add(bench, asked) == [code]
+    assert add(bench, requested) == [code]
     assert len(bench.log) == before
 
 
-def test_partitions_added() -> None:
+def test_add_partitions() -> None:
     bench = MachineBench.started(2)
     create(bench, topic(partitions=2), topic("u"))
-    assert add(bench, more("t", 4, [2], [1]), more("u", 2), more("u", 3)) == [
+    assert add(bench, expansion("t", 4, [2], [1]), expansion("u", 2), expansion("u", 3)) == [
         ErrorCode.INVALID_REQUEST,
         ErrorCode.NONE,
     ]
     assert [each.replicas for each in bench.image.topics.by_name["t"].partitions[2:]] == [(2,), (1,)]
     before = len(bench.log)
-    assert add(bench, more("u", 9), validate_only=True) == [ErrorCode.NONE]
+    assert add(bench, expansion("u", 9), validate_only=True) == [ErrorCode.NONE]
     assert len(bench.log) == before
 
 
-def test_thousands_of_partitions_share_their_lists() -> None:
+def test_partitions_share_equal_replica_lists() -> None:
     bench = MachineBench.started()
     create(bench, topic(partitions=4000))
     partitions = bench.image.topics.by_name["t"].partitions
@@ -286,8 +288,8 @@ def test_thousands_of_partitions_share_their_lists() -> None:
     assert len({id(each.replicas) for each in partitions} | {id(each.isr) for each in partitions}) == 1
 
 
-def test_names_of_records() -> None:
-    """What kraft's readers expect in one batch: the topic before its configs before its partitions."""
+def test_record_order() -> None:
+    """KRaft readers expect the topic before its configs, and its configs before its partitions."""
     bench = MachineBench.started()
     records: list[VersionedRecord]
     records, _ = bench.submit(

@@ -18,9 +18,9 @@ class Echo:
         return Connection(self.clock, self._faults, strict=self._strict)
 
     def send(self, connection: Connection[str], text: str, timeout_ms: int = 100) -> None:
-        def deliver(answer: Answer[str]) -> None:
+        def deliver(response: Answer[str]) -> None:
             self.arrived.append(text)
-            answer(text.upper())
+            response(text.upper())
 
         connection.call(deliver, self.replies.append, timeout_ms)
 

@@ -77,8 +77,8 @@ async def test_concurrent_commits_share_a_batch(tmp_path: Path) -> None:
         await ready(node, client)
         for number in range(50):
             client.send(commit_request(f"g{number % 5}", {number % 4: number}), BY_NAME)
-        answers = [await client.receive(OffsetCommitResponse) for _ in range(50)]
-        assert {code for answer in answers for code in commit_codes(answer)} == {ErrorCode.NONE}
+        responses = [await client.receive(OffsetCommitResponse) for _ in range(50)]
+        assert {code for response in responses for code in commit_codes(response)} == {ErrorCode.NONE}
         written = batches(node)
         assert sum(header.count for header in written) == 50
         assert len(written) <= 10

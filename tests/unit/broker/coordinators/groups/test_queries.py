@@ -97,13 +97,13 @@ class Member:
         if not self._epoch:
             request.rebalance_timeout_ms, request.subscribed_topic_names = 10_000, ["t"]
             request.topic_partitions = []
-        answer = await self._client.call(request, ConsumerGroupHeartbeatResponse)
-        assert answer.error_code == 0, answer.error_message
-        self._epoch = answer.member_epoch
-        if answer.assignment is not None:
-            given = answer.assignment.topic_partitions
+        response = await self._client.call(request, ConsumerGroupHeartbeatResponse)
+        assert response.error_code == 0, response.error_message
+        self._epoch = response.member_epoch
+        if response.assignment is not None:
+            given = response.assignment.topic_partitions
             self.partitions = sorted(index for topic in given for index in topic.partitions)
-        return answer
+        return response
 
     async def beat_until(self, count: int) -> None:
         while len(self.partitions) != count:
@@ -115,8 +115,8 @@ async def group_configs(client: RawClient) -> dict[str, DescribeConfigsResourceR
     resource = DescribeConfigsResource(
         resource_type=GROUP_RESOURCE, resource_name="g", configuration_keys=None
     )
-    answer = await client.call(DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse)
-    (result,) = answer.results
+    response = await client.call(DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse)
+    (result,) = response.results
     assert result.error_code == 0
     return {entry.name: entry for entry in result.configs}
 
@@ -190,10 +190,10 @@ async def test_a_groups_own_settings_hold(tmp_path: Path) -> None:
             resource_name="g",
             configs=[AlterableConfig(name="consumer.heartbeat.interval.ms", value="77")],
         )
-        answer = await client.call(
+        response = await client.call(
             IncrementalAlterConfigsRequest(resources=[change]), IncrementalAlterConfigsResponse
         )
-        assert answer.responses[0].error_code == 0, answer.responses[0].error_message
+        assert response.responses[0].error_code == 0, response.responses[0].error_message
         assert (await member.beat()).heartbeat_interval_ms == 77
 
 

@@ -82,9 +82,9 @@ def end_a_transaction(partition: Partition, epoch: int, version: int) -> None:
     partition.append_marker(marker, NOW, version)
 
 
-def codes(answer: Message) -> list[ErrorCode]:
-    assert isinstance(answer, TxnOffsetCommitResponse)
-    return [ErrorCode(each.error_code) for topic in answer.topics for each in topic.partitions]
+def codes(response: Message) -> list[ErrorCode]:
+    assert isinstance(response, TxnOffsetCommitResponse)
+    return [ErrorCode(each.error_code) for topic in response.topics for each in topic.partitions]
 
 
 @pytest.mark.parametrize("said", [ErrorCode.NONE, ErrorCode.PRODUCER_FENCED])
@@ -99,12 +99,12 @@ async def test_a_verification_that_a_marker_overtook_is_repeated(tmp_path: Path,
         assert committing.groups.taken == 0
         assert not promise.done()
         await committing.coordinators.respond(1, said)
-        answer = await promise
+        response = await promise
         if said is ErrorCode.NONE:
             assert committing.groups.taken == 1
         else:
             assert committing.groups.taken == 0
-            assert codes(answer) == [ErrorCode.INVALID_PRODUCER_EPOCH]
+            assert codes(response) == [ErrorCode.INVALID_PRODUCER_EPOCH]
 
 
 async def test_an_epoch_of_version_1_outlives_its_transactions(tmp_path: Path) -> None:

@@ -158,8 +158,8 @@ async def test_responses_wait_for_the_commit_of_the_transaction(
 
             offsets = []
             for _ in requests:
-                answer = await other.receive(ProduceResponse)
-                (result,) = answer.responses[0].partition_responses
+                response = await other.receive(ProduceResponse)
+                (result,) = response.responses[0].partition_responses
                 assert result.error_code == 0, result.error_message
                 offsets.append(result.base_offset)
             assert offsets == [0, 1, 0, 2]

@@ -118,7 +118,7 @@ class Chaos:
             consumer.epoch = 0
             consumer.owned = {}
 
-    def answer(self, *, fail: bool) -> None:
+    def response(self, *, fail: bool) -> None:
         asks = list(self.bench.queries)
         self.bench.queries.clear()
         for ask in asks:

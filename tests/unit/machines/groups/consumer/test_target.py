@@ -30,7 +30,7 @@ def the_ask(story: Story) -> ComputeTarget:
     return ask
 
 
-def answer(story: Story, ask: ComputeTarget, result: AssignorResult) -> None:
+def response(story: Story, ask: ComputeTarget, result: AssignorResult) -> None:
     story.tell(f"{ask.assignor} answers for epoch {ask.group_epoch}")
     story.bench.run(TargetComputed(ask.group_id, ask.group_epoch, result))
     story.show()
@@ -49,7 +49,7 @@ def test_users_assignor_computes_the_target() -> None:
     ask = the_ask(story)
     a.beat("beats meanwhile")
     assert story.bench.queries == [], "one question at a time"
-    answer(story, ask, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
+    response(story, ask, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
     a.beat()
     assert story.text == (
         """\
@@ -80,12 +80,12 @@ def test_failure_keeps_the_previous_target() -> None:
     story = own_story()
     a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
     a.join()
-    answer(story, the_ask(story), {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
+    response(story, the_ask(story), {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
     a.beat()
     story.bench.advance(1_000)
     b.join()
     failure = AssignorFailure("own", "ZeroDivisionError: division by zero")
-    answer(story, the_ask(story), failure)
+    response(story, the_ask(story), failure)
     story.lines.clear()
     a.beat()
     b.beat()
@@ -96,7 +96,7 @@ def test_failure_keeps_the_previous_target() -> None:
 
     story.bench.advance(10_000)
     b.beat()
-    answer(story, the_ask(story), {"a": {ORDERS: frozenset({0, 1})}, "b": {ORDERS: frozenset({2, 3})}})
+    response(story, the_ask(story), {"a": {ORDERS: frozenset({0, 1})}, "b": {ORDERS: frozenset({2, 3})}})
     assert the_group(story).failure is None
     assert story.lines[-3:] == ["7 a orders:0,1", "7 b orders:2,3", "6 epoch 3"]
 
@@ -105,7 +105,7 @@ def test_change_of_the_group_is_a_reason_to_try_again() -> None:
     story = own_story()
     a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
     a.join()
-    answer(story, the_ask(story), AssignorFailure("own", "too slow"))
+    response(story, the_ask(story), AssignorFailure("own", "too slow"))
     b.join()
     assert the_ask(story).group_epoch == 3
 
@@ -117,12 +117,12 @@ def test_target_for_an_old_epoch_is_computed_again() -> None:
     late = the_ask(story)
     b.join()
     assert story.bench.queries == []
-    answer(story, late, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
+    response(story, late, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
     ask = the_ask(story)
     assert ask.group_epoch == 3
     assert isinstance(ask.spec, GroupSpec)
     assert list(ask.spec.members) == ["a", "b"]
-    answer(story, ask, AssignorFailure("own", "does not like b"))
+    response(story, ask, AssignorFailure("own", "does not like b"))
     assert story.bench.queries == []
 
 
@@ -133,7 +133,7 @@ def test_target_for_a_replaced_member_id_is_computed_again() -> None:
     late = the_ask(story)
     a.leave(-2)
     Consumer(story, "a2", "orders", instance_id="i").join()
-    answer(story, late, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
+    response(story, late, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
     ask = the_ask(story)
     assert isinstance(ask.spec, GroupSpec)
     assert list(ask.spec.members) == ["a2"]
@@ -144,9 +144,9 @@ def test_late_result_for_a_deleted_or_current_group_is_ignored() -> None:
     a = Consumer(story, "a", "orders")
     a.join()
     ask = the_ask(story)
-    answer(story, ask, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
+    response(story, ask, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
     written = len(story.bench.log)
-    answer(story, ask, {"a": {}})
+    response(story, ask, {"a": {}})
     story.bench.run(TargetComputed("no such group", 2, {"a": {}}))
     assert len(story.bench.log) == written
 
@@ -253,8 +253,8 @@ def test_late_result_does_not_delay_a_recreated_group() -> None:
     ask = the_ask(story)
     a.leave()
     story.bench.ask(DeleteGroupsRequest(groups_names=["g"]), DeleteGroupsResponse)
-    answer(story, ask, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
+    response(story, ask, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
     b.join()
-    answer(story, the_ask(story), {"b": {ORDERS: frozenset({0, 1, 2, 3})}})
+    response(story, the_ask(story), {"b": {ORDERS: frozenset({0, 1, 2, 3})}})
     b.beat()
     assert story.lines[-1] == "b at 2 has orders:0,1,2,3"
