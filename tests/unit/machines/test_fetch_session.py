@@ -1,4 +1,4 @@
-"""Fetch sessions: what clients list and what the responses include."""
+"""Fetch sessions: what clients list and what responses include."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_an_incremental_response_includes_only_changes(cache: FetchSessionCache)
     assert not includes(incremental)
     assert includes(incremental, size=10)
     assert includes(incremental, extra=True)
-    assert includes(incremental), "a follower that truncates its log ignored the offsets"
+    assert includes(incremental), "a follower that truncated its log ignored the offsets"
     assert not includes(incremental)
     assert includes(incremental, watermark=6)
     assert includes(incremental, watermark=6, start=2)
@@ -149,7 +149,7 @@ def test_a_new_leader_epoch_reports_all_offsets_again(cache: FetchSessionCache) 
     assert second.must_include(fresh, 0, 0, high_watermark=5, log_start=0, extra=False)
 
 
-def test_partitions_that_returned_records_go_to_the_back(cache: FetchSessionCache) -> None:
+def test_partitions_that_returned_records_move_to_the_back(cache: FetchSessionCache) -> None:
     full = open_full(cache, (b"t", 0, 0), (b"t", 1, 0), (b"t", 2, 0))
     first = next(iter(full))
     full.rotate([first])

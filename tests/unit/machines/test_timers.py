@@ -1,4 +1,4 @@
-"""The heap of deadlines."""
+"""Timers: a heap of deadlines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ A: Key = ("a", "abort")
 B: Key = ("b", "abort")
 
 
-def test_fires_in_order_and_once() -> None:
+def test_timers_fire_in_order_and_once() -> None:
     timers: Timers[Key] = Timers()
     timers.set(A, 20)
     timers.set(B, 10)
@@ -24,7 +24,7 @@ def test_fires_in_order_and_once() -> None:
     assert timers.deadline_ms() is None
 
 
-def test_moves_both_ways() -> None:
+def test_timers_move_both_ways() -> None:
     timers: Timers[Key] = Timers()
     timers.set(A, 20)
     timers.set(A, 40)
@@ -61,8 +61,8 @@ def test_deadline_is_never_too_late() -> None:
     assert timers.pop_due(40) == A
 
 
-def test_small_moves_to_and_fro_do_not_pile_up() -> None:
-    """Deadlines are worked out from two clocks whose milliseconds do not begin together."""
+def test_small_moves_do_not_accumulate_entries() -> None:
+    """Deadlines are computed from two clocks whose milliseconds do not begin together."""
     timers: Timers[Key] = Timers()
     for start_ms in range(10_000):
         timers.set(A, start_ms + 60_000 - start_ms % 3)
@@ -117,7 +117,7 @@ def test_cancelled_timers_may_be_set_again() -> None:
     assert len(timers) == 0
 
 
-def test_renewals_do_not_pile_up() -> None:
+def test_renewals_do_not_accumulate_entries() -> None:
     timers: Timers[Key] = Timers()
     for number in range(10_000):
         timers.set(("a", "session"), 100_000 - number)

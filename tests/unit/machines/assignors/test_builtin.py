@@ -1,4 +1,4 @@
-"""What every assignor that comes with Ruslo must do."""
+"""Properties of every built-in assignor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_names() -> None:
 @pytest.mark.parametrize("name", BUILTIN_ASSIGNORS)
 @settings(max_examples=25)
 @given(spec=groups())
-def test_every_partition_once_to_a_subscriber(name: str, spec: GroupSpec) -> None:
+def test_every_partition_goes_to_exactly_one_subscriber(name: str, spec: GroupSpec) -> None:
     checked(spec, BUILTIN_ASSIGNORS[name].assign(spec))
 
 
@@ -26,7 +26,7 @@ def test_every_partition_once_to_a_subscriber(name: str, spec: GroupSpec) -> Non
 @settings(max_examples=25)
 @given(spec=groups())
 def test_stable_group_does_not_move(name: str, spec: GroupSpec) -> None:
-    """Asked again and again with its own answer it comes to rest."""
+    """Repeated with its own result as the current assignment, an assignor stops moving partitions."""
     assignor = BUILTIN_ASSIGNORS[name]
     for _ in range(8):
         assignment = checked(spec, assignor.assign(spec))
@@ -38,7 +38,7 @@ def test_stable_group_does_not_move(name: str, spec: GroupSpec) -> None:
 
 
 @pytest.mark.parametrize("name", BUILTIN_ASSIGNORS)
-def test_a_group_without_members_or_topics(name: str) -> None:
+def test_group_without_members_or_topics(name: str) -> None:
     assignor = BUILTIN_ASSIGNORS[name]
     assert not any(assignor.assign(group([topic("t", 3)], [])).values())
     assert not any(assignor.assign(group([], [member("a", [])])).values())

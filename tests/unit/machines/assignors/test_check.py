@@ -1,4 +1,4 @@
-"""Targets that must not be used."""
+"""The check of the assignments that assignors return."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T, U = topic_id("t"), topic_id("u")
 SPEC = group([topic("t", 2), topic("u", 1)], [member("a", ["t", "u"]), member("b", ["t"])])
 
 
-def test_right_ones_are_brought_into_shape() -> None:
+def test_valid_assignments_are_normalized() -> None:
     assert checked(SPEC, {"a": {T: [1, 1], U: (0,)}, "b": {T: {0}}}) == {
         "a": {T: frozenset({1}), U: frozenset({0})},
         "b": {T: frozenset({0})},
@@ -41,11 +41,11 @@ def test_right_ones_are_brought_into_shape() -> None:
         ({}, "did not assign t-0"),
     ],
 )
-def test_wrong_ones_are_explained(assignment: object, problem: str) -> None:
-    with pytest.raises(AssignorError) as refused:
+def test_invalid_assignments_are_explained(assignment: object, problem: str) -> None:
+    with pytest.raises(AssignorError) as caught:
         checked(SPEC, assignment)
-    assert problem in str(refused.value)
+    assert problem in str(caught.value)
 
 
-def test_group_without_topics_needs_no_target() -> None:
+def test_group_without_topics_needs_no_assignment() -> None:
     assert checked(group([], [member("a", [])]), {}) == {}

@@ -1,4 +1,4 @@
-"""lag-aware: members have about the same to read."""
+"""lag-aware: balances the total lag of members."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_unknown_lag_counts_as_average() -> None:
     assert {len(topics["t"]) for topics in shares(LAG_AWARE, spec).values()} == {2}
 
 
-def test_small_differences_move_nothing() -> None:
+def test_small_differences_move_no_partitions() -> None:
     spec = group(
         [topic("t", 4, lags=[103, 100, 99, 101])],
         [member("a", ["t"], {"t": [0, 1]}), member("b", ["t"], {"t": [2, 3]})],
@@ -32,7 +32,7 @@ def test_small_differences_move_nothing() -> None:
     assert shares(LAG_AWARE, spec) == {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}
 
 
-def test_great_differences_move_what_they_must() -> None:
+def test_large_differences_move_only_the_needed_partitions() -> None:
     spec = group(
         [topic("t", 4, lags=[5_000, 5_000, 0, 0])],
         [member("a", ["t"], {"t": [0, 1]}), member("b", ["t"], {"t": [2, 3]})],

@@ -1,4 +1,4 @@
-"""rack-aware: as even as uniform, and near."""
+"""rack-aware: as balanced as uniform, with as many partitions in the members' racks as possible."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def test_members_fetch_within_their_racks() -> None:
     assert shares(RACK_AWARE, spec) == {"a": {"t": [1, 4]}, "b": {"t": [2, 5]}, "c": {"t": [0, 3]}}
 
 
-def test_evenness_comes_first() -> None:
+def test_balance_comes_before_locality() -> None:
     spec = group(
         [topic("t", 4, [["r1"]] * 4)],
-        [member("near", ["t"], rack_id="r1"), member("far", ["t"], rack_id="r2")],
+        [member("is_local", ["t"], rack_id="r1"), member("far", ["t"], rack_id="r2")],
     )
     counts = {each: len(topics["t"]) for each, topics in shares(RACK_AWARE, spec).items()}
-    assert counts == {"near": 2, "far": 2}
+    assert counts == {"is_local": 2, "far": 2}
 
 
 def test_larger_quota_goes_to_a_local_member() -> None:
@@ -50,7 +50,7 @@ def test_larger_quota_goes_to_a_local_member() -> None:
     assert shares(RACK_AWARE, spec) == {"a": {"t": [2]}, "b": {"t": [0, 1]}}
 
 
-def test_near_partitions_stay() -> None:
+def test_local_partitions_stay() -> None:
     spec = group(
         [topic("t", 4, [["r1", "r2"]] * 4)],
         [
@@ -61,7 +61,7 @@ def test_near_partitions_stay() -> None:
     assert shares(RACK_AWARE, spec) == {"a": {"t": [1, 3]}, "b": {"t": [0, 2]}}
 
 
-def test_subscriptions_are_respected_in_exchanges() -> None:
+def test_swaps_respect_subscriptions() -> None:
     spec = group(
         [topic("t", 2, [["r1"], ["r1"]]), topic("u", 2, [["r2"], ["r2"]])],
         [member("a", ["t", "u"], rack_id="r2"), member("b", ["t"], rack_id="r1")],
@@ -72,9 +72,9 @@ def test_subscriptions_are_respected_in_exchanges() -> None:
 @settings(max_examples=25)
 @given(spec=groups())
 def test_as_balanced_as_uniform_and_at_least_as_local(spec: GroupSpec) -> None:
-    even, near = UniformAssignor().assign(spec), RACK_AWARE.assign(spec)
-    assert sorted(map(len, held(spec, near).values())) == sorted(map(len, held(spec, even).values()))
-    assert local_count(spec, near) >= local_count(spec, even)
+    even, local = UniformAssignor().assign(spec), RACK_AWARE.assign(spec)
+    assert sorted(map(len, held(spec, local).values())) == sorted(map(len, held(spec, even).values()))
+    assert local_count(spec, local) >= local_count(spec, even)
 
 
 @settings(max_examples=25)
@@ -82,16 +82,16 @@ def test_as_balanced_as_uniform_and_at_least_as_local(spec: GroupSpec) -> None:
 def test_no_swap_would_make_more_partitions_local(spec: GroupSpec) -> None:
     after = held(spec, RACK_AWARE.assign(spec))
 
-    def near(member_id: str, place: tuple[bytes, int]) -> bool:
-        rack, racks = spec.members[member_id].rack_id, spec.topics[place[0]].racks_of(place[1])
+    def is_local(member_id: str, moved: tuple[bytes, int]) -> bool:
+        rack, racks = spec.members[member_id].rack_id, spec.topics[moved[0]].racks_of(moved[1])
         return rack is not None and rack in racks
 
     for one, of_one in after.items():
         for other, of_other in after.items():
             if spec.members[one].rack_id is None or spec.members[other].rack_id is None:
                 continue
-            for place in of_one:
+            for moved in of_one:
                 for exchanged in of_other:
-                    if one != other and spec.topics[place[0]].racks:
-                        now = near(one, place) + near(other, exchanged)
-                        assert near(other, place) + near(one, exchanged) <= now
+                    if one != other and spec.topics[moved[0]].racks:
+                        now = is_local(one, moved) + is_local(other, exchanged)
+                        assert is_local(other, moved) + is_local(one, exchanged) <= now

@@ -11,7 +11,7 @@ from tests.support.groups.assignor_specs import group, groups, member, shares, t
 RANGE = RangeAssignor()
 
 
-def test_first_members_get_one_more() -> None:
+def test_first_members_get_one_partition_more() -> None:
     spec = group([topic("t", 7)], [member(each, ["t"]) for each in "cab"])
     assert shares(RANGE, spec) == {"a": {"t": [0, 1, 2]}, "b": {"t": [3, 4]}, "c": {"t": [5, 6]}}
 
@@ -39,8 +39,8 @@ def test_only_subscribers_count() -> None:
     assert shares(RANGE, spec) == {"a": {"t": [0, 1]}, "b": {"t": [2, 3], "u": [0, 1]}}
 
 
-def test_ids_are_compared_as_java_does() -> None:
-    """By UTF-16 units: what is beyond the first plane sorts before its last characters."""
+def test_member_ids_sort_by_utf_16_units() -> None:
+    """Java compares UTF-16 units: supplementary characters sort before the last ones of the basic plane."""
     spec = group([topic("t", 2)], [member("\uffee", ["t"]), member("\U0001f5c4", ["t"])])
     assert shares(RANGE, spec) == {"\U0001f5c4": {"t": [0]}, "\uffee": {"t": [1]}}
 

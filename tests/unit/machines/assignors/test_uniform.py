@@ -1,4 +1,4 @@
-"""uniform: even first, then sticky. That it is Apache Kafka's to the partition, an interop test shows."""
+"""uniform: balanced first, then sticky. An interop test compares it with Apache Kafka's assignor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.groups.assignor_specs import group, groups, held, member, sha
 UNIFORM = UniformAssignor()
 
 
-def test_shares_differ_by_one() -> None:
+def test_shares_differ_by_at_most_one() -> None:
     spec = group([topic("t", 7)], [member(each, ["t"]) for each in "abc"])
     assert shares(UNIFORM, spec) == {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}, "c": {"t": [4, 5, 6]}}
 
@@ -35,7 +35,7 @@ def test_larger_quota_stays_with_its_owner() -> None:
     assert shares(UNIFORM, spec) == {"a": {"t": [0]}, "b": {"t": [1, 2]}}
 
 
-def test_mixed_subscriptions_are_levelled() -> None:
+def test_mixed_subscriptions_are_balanced() -> None:
     spec = group(
         [topic("t", 4), topic("u", 4)],
         [member("a", ["t"]), member("b", ["t", "u"], {"t": [0, 1, 2, 3]}), member("c", ["u"])],
@@ -47,13 +47,14 @@ def test_mixed_subscriptions_are_levelled() -> None:
 
 @settings(max_examples=25)
 @given(spec=groups(homogeneous=True))
-def test_even_and_sticky_when_all_want_the_same(spec: GroupSpec) -> None:
+def test_balanced_and_sticky_for_equal_subscriptions(spec: GroupSpec) -> None:
     after = held(spec, UNIFORM.assign(spec))
     counts = [len(partitions) for partitions in after.values()]
     assert max(counts) - min(counts) <= 1
     share, longer = divmod(sum(counts), len(counts))
     before = held(spec, {each.member_id: each.current for each in spec.members.values()})
-    # No assignment keeps more: all members keep a quota, and the larger quotas go where they are used.
+    # No assignment is stickier: every member keeps its quota, and members that use the larger quotas keep
+    # them.
     possible = sum(min(len(partitions), share) for partitions in before.values())
     possible += min(longer, sum(len(partitions) > share for partitions in before.values()))
     assert sum(len(before[each] & after[each]) for each in spec.members) == possible
@@ -61,13 +62,13 @@ def test_even_and_sticky_when_all_want_the_same(spec: GroupSpec) -> None:
 
 @settings(max_examples=25)
 @given(spec=groups(homogeneous=False))
-def test_no_single_move_makes_it_more_even(spec: GroupSpec) -> None:
+def test_no_single_move_improves_the_balance(spec: GroupSpec) -> None:
     after = held(spec, UNIFORM.assign(spec))
-    for giver, partitions in after.items():
+    for largest, partitions in after.items():
         for topic_id, _ in partitions:
-            for taker, other in spec.members.items():
+            for smallest, other in spec.members.items():
                 if topic_id in other.subscribed_topic_ids:
-                    assert len(partitions) - len(after[taker]) <= 1, (giver, taker)
+                    assert len(partitions) - len(after[smallest]) <= 1, (largest, smallest)
 
 
 def test_levels_fill_and_drain_by_plateaus() -> None:

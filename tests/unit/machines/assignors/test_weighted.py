@@ -1,4 +1,4 @@
-"""weighted: as much as the client id says a member can take."""
+"""weighted: shares follow the weights in the members' client ids."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_shares_follow_weights() -> None:
     assert counts == {"small": 3, "big": 9, "tiny": 0}
 
 
-def test_equal_weights_are_even_and_sticky() -> None:
+def test_equal_weights_are_balanced_and_sticky() -> None:
     spec = group(
         [topic("t", 6)],
         [member("a", ["t"], {"t": [1, 3, 5]}), member("b", ["t"], {"t": [0, 2, 4]}), member("c", ["t"])],

@@ -30,7 +30,7 @@ def log() -> LogView:
         (20, 9, EpochEnd(4, 12)),
     ],
 )
-def test_a_followers_log_matches_or_diverges(
+def test_follower_log_matches_or_diverges(
     log: LogView, offset: int, last_epoch: int, expected: EpochEnd | None
 ) -> None:
     assert log.check_position(offset, last_epoch) == expected
@@ -76,22 +76,22 @@ def test_truncated_control_records_are_not_in_force(log: LogView) -> None:
     assert log.quorum_records_before(5) == ()
 
 
-def test_a_sync_during_a_truncation_does_not_count_beyond_the_new_end(log: LogView) -> None:
+def test_sync_during_a_truncation_does_not_count_beyond_the_new_end(log: LogView) -> None:
     log.truncated(8)
     log.flushed(12)
     assert log.flushed_offset == 8
 
 
-def test_a_snapshot_replaces_the_log(log: LogView) -> None:
+def test_snapshot_replaces_the_log(log: LogView) -> None:
     log.snapshot_loaded(SnapshotId(30, 7), (KRaftVersionRecord(kraft_version=1),))
     assert (log.start_offset, log.end_offset, log.last_epoch) == (30, 30, 7)
     assert log.check_position(30, 7) is None
     log.appended(31, 8)
     log.truncated(30)
-    assert log.last_epoch == 7, "the epoch of the snapshot stays known"
+    assert log.last_epoch == 7, "the snapshot's epoch is kept"
 
 
-def test_truncation_to_the_own_snapshot_keeps_its_epoch(log: LogView) -> None:
+def test_truncation_to_the_latest_snapshot_keeps_its_epoch(log: LogView) -> None:
     log.snapshot_taken(SnapshotId(10, 3), start_offset=10)
     log.truncated(10)
     assert (log.end_offset, log.last_epoch) == (10, 3)

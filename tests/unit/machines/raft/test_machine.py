@@ -33,7 +33,7 @@ START = Instant(0, 0)
 
 
 def replay(text: str) -> str:
-    """The same transcript with the effects and states of the machine as it is now."""
+    """Replay the commands of a transcript and show the machine's current effects and states."""
     transcript = RaftTranscript()
     lines: list[str] = []
     effects: list[str] = []
@@ -65,7 +65,7 @@ def test_transcripts_are_found() -> None:
     assert len(TRANSCRIPTS) >= 10
 
 
-def test_every_state_can_be_left_and_reached() -> None:
+def test_every_state_has_an_entry_and_an_exit() -> None:
     assert set(LEGAL_NEXT) == set(State)
     assert set().union(*LEGAL_NEXT.values()) == set(State)
 
@@ -99,7 +99,7 @@ def test_a_sole_voter_sets_no_timers() -> None:
     ids=lambda request: type(request).__name__,
 )
 def test_negative_node_ids_get_no_vote_and_no_follower(raft_request: RaftRequest) -> None:
-    """A negative id in the quorum state would keep the node from starting again."""
+    """A negative id in the quorum state would keep the node from restarting."""
     machine = sole_leader()
     outcome = machine.handle(RequestReceived("token", raft_request), START)
     assert response_of(outcome).error is ErrorCode.INVALID_REQUEST
@@ -109,7 +109,7 @@ def test_negative_node_ids_get_no_vote_and_no_follower(raft_request: RaftRequest
 
 @pytest.mark.parametrize(("offset", "last_epoch"), [(-5, 1), (0, -1)])
 def test_negative_offsets_and_epochs_are_rejected(offset: int, last_epoch: int) -> None:
-    """Reading from such an offset would take the node down."""
+    """Reading from such an offset would crash the node."""
     machine = sole_leader()
     machine.handle(Appended(1, 1), START)
     request = RaftFetchRequest(1, ReplicaKey(2), offset, last_epoch, high_watermark=-1, max_wait_ms=0)

@@ -1,4 +1,4 @@
-"""The quorum state as JSON; the texts are what Apache Kafka 4.3 writes."""
+"""The quorum state file as JSON. The examples were written by Apache Kafka 4.3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a snapshot is due, and what retention deletes."""
+"""When a snapshot is due, and which snapshots retention deletes."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def truncation(
     return next_truncation(snapshots, log_size, now_ms, max_retention_bytes=size, max_retention_ms=age)
 
 
-def test_the_newest_snapshot_is_never_dropped() -> None:
+def test_newest_snapshot_is_never_deleted() -> None:
     assert truncation(size=0, age=0) is None
     assert truncation(NEW, now_ms=10**9, size=0, age=0) is None
 
 
-def test_truncate_when_the_total_size_is_too_big() -> None:
+def test_truncate_when_the_total_size_exceeds_the_limit() -> None:
     assert truncation(OLD, NEW, size=250, age=-1) is None
     assert truncation(OLD, NEW, size=249, age=-1) == NEW.id
     assert truncation(OLD, NEW, size=-1, age=-1) is None
 
 
-def test_truncate_when_the_oldest_snapshot_is_too_old() -> None:
+def test_truncate_when_the_oldest_snapshot_exceeds_the_age_limit() -> None:
     assert truncation(OLD, NEW, size=-1, age=1_000) is None
     assert truncation(OLD, NEW, size=-1, age=999) == NEW.id
     assert truncation(OLD, NEW, now_ms=10**9, size=-1, age=-1) is None

@@ -1,4 +1,4 @@
-"""The follower's side of fetch sessions: what each request lists, adds and forgets."""
+"""The follower's side of fetch sessions: what each request lists and forgets."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_the_session_epoch_wraps_to_1() -> None:
 
 
 class Leader:
-    """Keeps a session as a leader does (KIP-227): updates what is listed, drops what is forgotten."""
+    """A leader's session (KIP-227): it updates the listed partitions and drops the forgotten ones."""
 
     def __init__(self) -> None:
         self.session: dict[TopicIdPartition, PartitionFetch] = {}
@@ -185,13 +185,13 @@ def test_without_sessions_every_request_lists_thousands_of_partitions() -> None:
         assert (len(request.listed), request.is_partial) == (len(all_partitions), False)
         session.on_response(0)
     session.reset()
-    assert session.next_request().is_partial, "the next leader may keep sessions"
+    assert session.next_request().is_partial, "the next leader may grant a session"
 
 
 @given(
     st.lists(st.tuples(st.sampled_from(["add", "remove", "next", "reset"]), st.integers(0, 7)), max_size=60)
 )
-def test_the_leader_learns_every_fetch_and_never_keeps_a_stale_one(steps: list[tuple[str, int]]) -> None:
+def test_session_always_has_the_latest_fetch_offsets(steps: list[tuple[str, int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fetch_session_handler, "MAX_ADDED_PARTITIONS", 2)
         session, leader, model = FetchSessionHandler(), Leader(), dict[TopicIdPartition, PartitionFetch]()

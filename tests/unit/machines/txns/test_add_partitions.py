@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn: checks in their order, single, batched, verify only."""
+"""AddPartitionsToTxn and AddOffsetsToTxn: the order of checks, single and batched requests, verification."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_known_partitions_need_no_record() -> None:
     assert len(bench.log) == size
 
 
-def test_a_completed_transaction_has_no_partitions() -> None:
+def test_completed_transaction_has_no_partitions() -> None:
     bench, client = begun()
     client.add(ORDERS_0)
     client.commit()
@@ -72,7 +72,7 @@ def test_a_completed_transaction_has_no_partitions() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_pending_comes_before_everything(version: int) -> None:
+def test_pending_transition_is_checked_first(version: int) -> None:
     bench, client = begun()
     bench.commits_at_once = False
     bench.send(init_request())
@@ -80,7 +80,7 @@ def test_pending_comes_before_everything(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_producer_id_comes_before_the_epoch(version: int) -> None:
+def test_producer_id_is_checked_before_the_epoch(version: int) -> None:
     bench, client = begun()
     client.producer_id += 1
     assert client.add(ORDERS_0, epoch=99, version=version) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -118,7 +118,7 @@ def test_prepared_end(state: TxnState) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_one_bad_partition_fails_all(version: int) -> None:
+def test_one_unknown_partition_fails_all(version: int) -> None:
     bench, client = begun()
     request = add_request(version, client.producer_id, 0, ORDERS_0, NOWHERE, PARCELS_0)
     response = bench.ask(request, AddPartitionsToTxnResponse, version, frozenset({"parcels"}))
@@ -130,7 +130,7 @@ def test_one_bad_partition_fails_all(version: int) -> None:
     assert bench.states() == ["Empty@0"]
 
 
-def test_a_partition_without_a_leader_can_be_added() -> None:
+def test_partition_without_a_leader_can_be_added() -> None:
     bench = TxnBench(cluster=Cluster({"orders": [-1]}))
     client = TxnClient(bench)
     client.init()
@@ -138,7 +138,7 @@ def test_a_partition_without_a_leader_can_be_added() -> None:
 
 
 @pytest.mark.parametrize(
-    ("log_says", "told"),
+    ("append_error", "expected"),
     [
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
@@ -150,17 +150,15 @@ def test_a_partition_without_a_leader_can_be_added() -> None:
     ],
 )
 @pytest.mark.parametrize("version", [V1_ADD, V2_ADD])
-def test_failed_append_leaves_everything_as_it_was(
-    log_says: ErrorCode, told: ErrorCode, version: int
-) -> None:
+def test_failed_append_changes_nothing(append_error: ErrorCode, expected: ErrorCode, version: int) -> None:
     bench, client = begun()
-    bench.append_error = log_says
-    assert client.add(ORDERS_0, version=version) is told
+    bench.append_error = append_error
+    assert client.add(ORDERS_0, version=version) is expected
     assert bench.state() is TxnState.EMPTY
     assert client.add(ORDERS_0, version=version) is ErrorCode.NONE
 
 
-# -- several transactions a request (v4-5) -------------------------------------------------------------------
+# -- several transactions in a request (v4-5) ----------------------------------------------------------------
 
 
 def several(*requests: AddPartitionsToTxnRequest) -> AddPartitionsToTxnRequest:
@@ -194,7 +192,7 @@ def test_each_transaction_of_a_request_has_its_own_result() -> None:
     assert bench.state("a") is TxnState.ONGOING
 
 
-def test_failed_append_of_a_batch_touches_only_what_was_to_be_written() -> None:
+def test_failed_append_affects_only_transactions_with_records() -> None:
     bench = TxnBench()
     a, b = TxnClient(bench, "a"), TxnClient(bench, "b")
     a.init()
@@ -209,10 +207,10 @@ def test_failed_append_of_a_batch_touches_only_what_was_to_be_written() -> None:
     assert codes == {ORDERS_0: ErrorCode.COORDINATOR_NOT_AVAILABLE, ORDERS_1: ErrorCode.NONE}
 
 
-# -- verify only ---------------------------------------------------------------------------------------------
+# -- verification --------------------------------------------------------------------------------------------
 
 
-def test_verify() -> None:
+def test_verification() -> None:
     bench, client = begun(tv2=False)
     assert client.verify(ORDERS_0) is ErrorCode.TRANSACTION_ABORTABLE
     client.add(ORDERS_0)
@@ -225,7 +223,7 @@ def test_verify() -> None:
     assert client.verify(ORDERS_0) is ErrorCode.TRANSACTION_ABORTABLE
 
 
-def test_verify_of_another_producer_or_id() -> None:
+def test_verification_of_another_producer_or_id() -> None:
     _, client = begun()
     client.producer_id += 1
     assert client.verify(ORDERS_0) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -233,7 +231,7 @@ def test_verify_of_another_producer_or_id() -> None:
     assert client.verify(ORDERS_0) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_verify_does_not_mind_a_pending_add() -> None:
+def test_verification_ignores_a_pending_add() -> None:
     bench, client = begun(tv2=False)
     client.add(ORDERS_0)
     bench.commits_at_once = False
@@ -244,7 +242,7 @@ def test_verify_does_not_mind_a_pending_add() -> None:
     assert client.verify(ORDERS_1) is ErrorCode.NONE
 
 
-def test_verify_of_a_prepared_end() -> None:
+def test_verification_of_a_prepared_end() -> None:
     bench, client = begun(tv2=False)
     client.add(ORDERS_0)
     bench.leaders_answer = False
@@ -283,8 +281,8 @@ def test_offsets_of_unknown_and_empty_ids() -> None:
     bench = TxnBench()
     unknown = AddOffsetsToTxnRequest(transactional_id="t", group_id="g")
     nameless = AddOffsetsToTxnRequest(transactional_id="", group_id="g")
-    told = bench.ask(unknown, AddOffsetsToTxnResponse).error_code
-    assert told == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    code = bench.ask(unknown, AddOffsetsToTxnResponse).error_code
+    assert code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert bench.ask(nameless, AddOffsetsToTxnResponse).error_code == ErrorCode.INVALID_REQUEST
 
 

@@ -18,7 +18,8 @@ from tests.support.txns.txn_client import ORDERS_0, ORDERS_1, PARCELS_0, TxnClie
 
 @pytest.fixture
 def bench() -> TxnBench:
-    """``idle`` never began, ``done`` has committed, ``open`` has been open for five seconds."""
+    """Id ``idle`` never began a transaction, ``done`` has committed one, ``open`` has one since five
+    seconds."""
     bench = TxnBench()
     for name in ("idle", "done", "open"):
         TxnClient(bench, name).init()
@@ -74,7 +75,7 @@ def test_list_by_state(bench: TxnBench) -> None:
     assert listed(bench, states=["PrepareCommit"]) == []
 
 
-def test_list_by_states_that_do_not_exist(bench: TxnBench) -> None:
+def test_list_by_unknown_states(bench: TxnBench) -> None:
     request = ListTransactionsRequest(state_filters=["ongoing", "Ongoing", "Nonsense"])
     response = bench.ask(request, ListTransactionsResponse)
     assert response.unknown_state_filters == ["ongoing", "Nonsense"]
@@ -87,7 +88,9 @@ def test_list_by_producer(bench: TxnBench) -> None:
 
 
 def test_list_by_duration(bench: TxnBench) -> None:
-    assert listed(bench, duration_ms=4_999) == ["idle", "done", "open"], "Empty counts as open since ever"
+    assert listed(bench, duration_ms=4_999) == ["idle", "done", "open"], (
+        "an empty transaction has no start time"
+    )
     assert listed(bench, duration_ms=5_000) == ["idle"]
     assert listed(bench, duration_ms=0, states=["Ongoing"]) == ["open"]
 
@@ -95,7 +98,7 @@ def test_list_by_duration(bench: TxnBench) -> None:
 def test_list_by_pattern(bench: TxnBench) -> None:
     assert listed(bench, pattern="") == ["idle", "done", "open"]
     assert listed(bench, pattern="d.*") == ["done"]
-    assert listed(bench, pattern="on") == [], "the whole id must match"
+    assert listed(bench, pattern="on") == [], "the pattern must match the whole id"
 
 
 def test_list_with_an_invalid_pattern(bench: TxnBench) -> None:
@@ -123,7 +126,7 @@ def test_describe_an_unknown_id(bench: TxnBench) -> None:
     assert described(bench, "unknown").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
 
-def test_what_is_not_in_the_log_yet_is_not_shown(bench: TxnBench) -> None:
+def test_uncommitted_state_is_not_shown(bench: TxnBench) -> None:
     bench.commits_at_once = False
     bench.send(init_request("new"))
     assert "new" not in listed(bench)

@@ -1,4 +1,4 @@
-"""Requests of version 1 clients that come before the markers of their last transaction are written."""
+"""Requests of version 1 clients that arrive before the markers of their last transaction are written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.txns.txn_client import (
 
 
 def ended(*, commit: bool = True) -> TxnClient:
-    """A client that knows that its transaction is decided, whose partitions have not heard of it."""
+    """The client knows that its transaction has ended, but its partitions have no marker yet."""
     client = TxnClient(TxnBench(), tv2=False)
     client.init()
     client.add(ORDERS_0, PARCELS_0)
@@ -55,7 +55,7 @@ def test_the_next_transaction_begins_when_the_last_marker_is_written(commit: boo
     token = send_add(client)
     assert bench.is_parked(token)
     bench.answer_markers()
-    assert bench.is_parked(token), "another partition has not heard of the end"
+    assert bench.is_parked(token), "another partition has no marker yet"
     write_markers(bench)
     assert code_of(client, token) is ErrorCode.NONE
     assert bench.state() is TxnState.ONGOING
@@ -64,7 +64,7 @@ def test_the_next_transaction_begins_when_the_last_marker_is_written(commit: boo
     assert bench.states()[-3:] == [f"Prepare{end}@0", f"Complete{end}@0", "Ongoing@0"]
 
 
-def test_it_waits_until_the_completion_is_committed() -> None:
+def test_request_waits_until_the_completion_is_committed() -> None:
     client = ended()
     bench = client.bench
     token = send_add(client)
@@ -72,12 +72,12 @@ def test_it_waits_until_the_completion_is_committed() -> None:
     write_markers(bench)
     assert bench.is_parked(token)
     bench.commit()
-    assert bench.is_parked(token), "its own record is not safe yet"
+    assert bench.is_parked(token), "the record of the next transaction is not committed yet"
     bench.commit()
     assert code_of(client, token) is ErrorCode.NONE
 
 
-def test_offsets_wait_as_well() -> None:
+def test_offsets_wait_too() -> None:
     client = ended()
     bench = client.bench
     request = AddOffsetsToTxnRequest(
@@ -90,7 +90,7 @@ def test_offsets_wait_as_well() -> None:
     assert bench.state() is TxnState.ONGOING
 
 
-def test_it_does_not_wait_for_ever() -> None:
+def test_wait_is_limited() -> None:
     client = ended()
     bench = client.bench
     first = send_add(client)
@@ -100,11 +100,11 @@ def test_it_does_not_wait_for_ever() -> None:
     bench.advance(1)
     assert code_of(client, first) is code_of(client, second) is ErrorCode.CONCURRENT_TRANSACTIONS
     write_markers(bench)
-    assert bench.state() is TxnState.COMPLETE_COMMIT, "what was refused is not done later"
+    assert bench.state() is TxnState.COMPLETE_COMMIT, "a rejected request has no later effect"
     assert client.add(ORDERS_1) is ErrorCode.NONE
 
 
-def test_a_second_wait_has_its_full_time() -> None:
+def test_second_wait_has_its_full_time() -> None:
     client = ended()
     bench = client.bench
     first = send_add(client)
@@ -140,12 +140,12 @@ def test_delayed_requests_fail_when_the_partition_moves() -> None:
     token = send_add(client)
     bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     write_markers(bench)
-    assert bench.is_parked(token), "the completion could not be written"
+    assert bench.is_parked(token), "the completion failed to append"
     bench.reload()
     assert code_of(client, token) is ErrorCode.NOT_COORDINATOR
 
 
-def test_its_own_record_may_fail() -> None:
+def test_append_of_a_delayed_request_may_fail() -> None:
     client = ended()
     bench = client.bench
     token = send_add(client)

@@ -1,4 +1,4 @@
-"""EndTxn: the table of version 5, what older versions are told, and epochs that run out."""
+"""EndTxn: the state table of version 5, the responses of older versions, and exhausted epochs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ NONE, FENCED, INVALID = ErrorCode.NONE, ErrorCode.PRODUCER_FENCED, ErrorCode.INV
 PREPARES = "prepares"
 REPEATS = "repeats"
 
-# State: what follows abort at the present epoch, commit at it, abort at the one before, commit at that.
+# State: the result of an abort and a commit at the current epoch, then of an abort and a commit at the last
+# one.
 ROWS: dict[TxnState, tuple[str | ErrorCode, ...]] = {
     TxnState.ONGOING: (PREPARES, PREPARES, FENCED, FENCED),
     TxnState.EMPTY: (PREPARES, INVALID, FENCED, FENCED),
@@ -48,7 +49,7 @@ def end(
 # -- version 5 -----------------------------------------------------------------------------------------------
 
 
-def test_the_table_has_a_row_for_every_state_that_can_be_met() -> None:
+def test_table_has_a_row_for_every_reachable_state() -> None:
     assert {state for state, _, _ in V2_TABLE} == set(ROWS)
     assert len(V2_TABLE) == len(CASES)
 
@@ -63,8 +64,8 @@ def test_version_5(state: TxnState, epoch: int, commit: bool, result: str | Erro
         assert (response.producer_id, response.producer_epoch) == (500, EPOCH + 1)
         outcome = "Commit" if commit else "Abort"
         assert bench.states()[before:] == [f"Prepare{outcome}@4", f"Complete{outcome}@4"]
-        told = [(each.partition, each.epoch, each.commits) for each in bench.markers]
-        assert told == ([(ORDERS_0, EPOCH + 1, commit)] if state is TxnState.ONGOING else [])
+        markers = [(each.partition, each.epoch, each.commits) for each in bench.markers]
+        assert markers == ([(ORDERS_0, EPOCH + 1, commit)] if state is TxnState.ONGOING else [])
     elif result == REPEATS:
         assert response.error_code == NONE
         assert (response.producer_id, response.producer_epoch) == (500, EPOCH)
@@ -78,7 +79,7 @@ def test_version_5(state: TxnState, epoch: int, commit: bool, result: str | Erro
 @pytest.mark.parametrize("state", ROWS)
 @pytest.mark.parametrize("epoch", [0, 1, 4, 5])
 @pytest.mark.parametrize("commit", [True, False])
-def test_version_5_at_any_other_epoch(state: TxnState, epoch: int, commit: bool) -> None:
+def test_version_5_at_another_epoch(state: TxnState, epoch: int, commit: bool) -> None:
     assert end(loaded(state), epoch, commit=commit).error_code == FENCED
 
 
@@ -88,7 +89,7 @@ def test_version_5_of_another_producer(state: TxnState) -> None:
     assert response.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_version_5_pending_comes_before_everything() -> None:
+def test_version_5_checks_the_pending_transition_first() -> None:
     bench = loaded(TxnState.EMPTY)
     bench.commits_at_once = False
     bench.send(init_request())
@@ -111,7 +112,7 @@ def test_response_is_sent_when_prepare_is_committed() -> None:
     client.add(ORDERS_0, ORDERS_1)
     bench.commits_at_once = bench.leaders_answer = False
     token = client.send_end(commit=True)
-    assert bench.is_parked(token), "not decided before the record is safe"
+    assert bench.is_parked(token), "the end is not decided before its record is committed"
     assert bench.sends == []
     assert client.commit() is ErrorCode.CONCURRENT_TRANSACTIONS
     bench.commit()
@@ -125,14 +126,14 @@ def test_response_is_sent_when_prepare_is_committed() -> None:
     bench.answer_markers()
     bench.answer_markers()
     assert bench.state() is TxnState.PREPARE_COMMIT
-    assert client.add(ORDERS_0) is ErrorCode.CONCURRENT_TRANSACTIONS, "the completion is not safe yet"
+    assert client.add(ORDERS_0) is ErrorCode.CONCURRENT_TRANSACTIONS, "the completion is not committed yet"
     bench.commit()
     assert bench.state() is TxnState.COMPLETE_COMMIT
     bench.commits_at_once = True
     assert client.add(ORDERS_0) is NONE
 
 
-def test_decision_that_could_not_be_written_is_none() -> None:
+def test_decision_that_failed_to_append_does_not_count() -> None:
     bench = TxnBench()
     client = TxnClient(bench)
     client.init()
@@ -141,13 +142,13 @@ def test_decision_that_could_not_be_written_is_none() -> None:
     assert client.commit() is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert bench.state() is TxnState.ONGOING
     assert bench.markers == []
-    assert client.abort() is NONE, "the client may even change its mind"
+    assert client.abort() is NONE, "the client may still abort"
     assert [each.commits for each in bench.markers] == [False]
 
 
 # -- up to version 4 -----------------------------------------------------------------------------------------
 
-# State: what a commit and an abort at the present epoch lead to.
+# State: the result of a commit and of an abort at the current epoch.
 V1_ROWS: dict[TxnState, tuple[str | ErrorCode, str | ErrorCode]] = {
     TxnState.ONGOING: (PREPARES, PREPARES),
     TxnState.EMPTY: (INVALID, INVALID),
@@ -195,7 +196,7 @@ def test_older_versions_check_producer_and_epoch_before_pending() -> None:
         assert response.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
 
 
-def test_clients_of_both_versions_side_by_side() -> None:
+def test_clients_of_both_versions() -> None:
     bench = TxnBench()
     old, new = TxnClient(bench, "old", tv2=False), TxnClient(bench, "new")
     for client in (old, new):
@@ -208,11 +209,11 @@ def test_clients_of_both_versions_side_by_side() -> None:
     assert [(each.epoch, each.transaction_version) for each in bench.markers] == [(0, 0), (1, 2)]
 
 
-# -- epochs run out ------------------------------------------------------------------------------------------
+# -- exhausted epochs ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_last_epoch_goes_to_the_markers_and_the_client_to_another_producer_id(commit: bool) -> None:
+def test_last_epoch_goes_to_the_markers_and_the_client_gets_a_new_producer_id(commit: bool) -> None:
     bench = loaded(TxnState.ONGOING, 32_766)
     bench.leaders_answer = False
     response = end(bench, 32_766, commit=commit)
@@ -246,7 +247,7 @@ def test_rotation_survives_a_new_coordinator() -> None:
     assert (retried.producer_id, retried.producer_epoch) == (FIRST_PRODUCER_ID, 0)
 
 
-def test_retry_is_too_late_once_the_next_transaction_has_begun() -> None:
+def test_retry_fails_once_the_next_transaction_has_begun() -> None:
     bench = loaded(TxnState.ONGOING, 32_766)
     client = TxnClient(bench)
     client.producer_id, client.epoch = 500, 32_766
@@ -255,14 +256,14 @@ def test_retry_is_too_late_once_the_next_transaction_has_begun() -> None:
     assert end(bench, 32_766, commit=True).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_abort_of_nothing_at_the_last_epoch_rotates_too() -> None:
+def test_empty_abort_at_the_last_epoch_rotates_the_producer_id() -> None:
     bench = loaded(TxnState.EMPTY, 32_766)
     response = end(bench, 32_766, commit=False)
     assert (response.producer_id, response.producer_epoch) == (FIRST_PRODUCER_ID, 0)
     assert bench.states()[-2:] == ["PrepareAbort@32767", "CompleteAbort@0"]
 
 
-def test_without_a_next_producer_id_nothing_changes() -> None:
+def test_failed_producer_id_allocation_changes_nothing() -> None:
     bench = loaded(TxnState.ONGOING, 32_766)
     bench.ids_at_hand = False
     token = bench.send(end_request(500, 32_766, commit=True))
@@ -286,7 +287,7 @@ def test_state_is_checked_again_with_the_new_producer_id() -> None:
     assert bench.state() is TxnState.COMPLETE_COMMIT
 
 
-def test_older_versions_do_not_rotate() -> None:
+def test_older_versions_do_not_rotate_the_producer_id() -> None:
     bench = loaded(TxnState.ONGOING, 32_766)
     assert end(bench, 32_766, commit=True, version=4).error_code == NONE
     assert bench.states()[-1] == "CompleteCommit@32766"

@@ -1,4 +1,4 @@
-"""Answers that are nothing but an error."""
+"""Error responses."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def test_error_response_has_every_partition(version: int) -> None:
 def test_error_response_has_every_description() -> None:
     response = error_response(DescribeTransactionsRequest(transactional_ids=["a", "b"]), 0, CODE)
     assert isinstance(response, DescribeTransactionsResponse)
-    told = [(each.transactional_id, each.error_code) for each in response.transaction_states]
-    assert told == [("a", CODE), ("b", CODE)]
+    errors = [(each.transactional_id, each.error_code) for each in response.transaction_states]
+    assert errors == [("a", CODE), ("b", CODE)]
 
 
 def test_error_response_of_init_has_no_producer() -> None:
@@ -60,5 +60,5 @@ def test_requests_of_other_coordinators() -> None:
         error_response(ApiVersionsRequest(), 0, CODE)
 
 
-def test_unexpected_errors_of_the_log_are_ours() -> None:
+def test_unexpected_append_errors_are_server_errors() -> None:
     assert append_error(ErrorCode.RECORD_LIST_TOO_LARGE) is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,4 +1,4 @@
-"""InitProducerId: every row of the table."""
+"""InitProducerId: every row of the state table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FENCED_BY_VERSION = [
 
 @pytest.mark.parametrize(("producer_id", "epoch"), [(5, -1), (-1, 0)])
 @pytest.mark.parametrize("transactional_id", ["t", None])
-def test_producer_id_and_epoch_come_together(
+def test_producer_id_and_epoch_are_given_together(
     producer_id: int, epoch: int, transactional_id: str | None
 ) -> None:
     request = init_request(transactional_id, producer_id, epoch, timeout_ms=0)
@@ -36,7 +36,7 @@ def test_empty_id() -> None:
     assert check(init_request(""), TxnSettings()) is ErrorCode.INVALID_REQUEST
 
 
-def test_without_an_id_producer_and_timeout_do_not_matter() -> None:
+def test_idempotent_producer_ignores_producer_id_and_timeout() -> None:
     assert check(init_request(None, 5, 3, timeout_ms=-9), TxnSettings()) is ErrorCode.NONE
 
 
@@ -54,7 +54,7 @@ def test_timeout(timeout_ms: int, code: ErrorCode) -> None:
     assert TxnClient(TxnBench()).init(timeout_ms=timeout_ms) is code
 
 
-def test_rejected_init_uses_no_producer_id() -> None:
+def test_rejected_request_allocates_no_producer_id() -> None:
     response = TxnBench().ask(init_request(timeout_ms=0), InitProducerIdResponse)
     assert (response.producer_id, response.producer_epoch) == (-1, -1)
 
@@ -62,11 +62,11 @@ def test_rejected_init_uses_no_producer_id() -> None:
 # -- unknown ids ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("given", [(-1, -1), (77, 5)])
-def test_unknown_id_gets_a_new_producer_id(given: tuple[int, int]) -> None:
+@pytest.mark.parametrize("producer_and_epoch", [(-1, -1), (77, 5)])
+def test_unknown_id_gets_a_new_producer_id(producer_and_epoch: tuple[int, int]) -> None:
     bench = TxnBench()
     client = TxnClient(bench)
-    assert client.init(*given) is ErrorCode.NONE
+    assert client.init(*producer_and_epoch) is ErrorCode.NONE
     assert (client.producer_id, client.epoch) == (FIRST_PRODUCER_ID, 0)
     assert bench.states() == ["Empty@0"]
 
@@ -80,7 +80,7 @@ def test_response_waits_for_the_commit() -> None:
     assert bench.answer(token, InitProducerIdResponse).error_code == ErrorCode.NONE
 
 
-def test_without_a_producer_id_nothing_is_created() -> None:
+def test_failed_producer_id_allocation_creates_no_transaction() -> None:
     bench = TxnBench()
     bench.ids_at_hand = False
     token = bench.send(init_request())
@@ -92,7 +92,7 @@ def test_without_a_producer_id_nothing_is_created() -> None:
     assert not bench.shard.state.transactions
 
 
-def test_two_strangers_at_once_do_not_both_get_the_id() -> None:
+def test_two_concurrent_requests_do_not_both_create_the_id() -> None:
     bench = TxnBench()
     bench.ids_at_hand = bench.commits_at_once = False
     first, second = bench.send(init_request()), bench.send(init_request())
@@ -104,7 +104,7 @@ def test_two_strangers_at_once_do_not_both_get_the_id() -> None:
     assert (response.producer_id, response.producer_epoch) == (41, 0)
 
 
-def test_id_that_could_not_be_written_does_not_exist() -> None:
+def test_id_that_failed_to_append_does_not_exist() -> None:
     bench = TxnBench()
     bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     client = TxnClient(bench)
@@ -128,24 +128,24 @@ def test_pending_transition() -> None:
 
 
 @pytest.mark.parametrize("state", [TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABORT])
-@pytest.mark.parametrize("given", [(-1, -1), (500, 3), (9, 9)])
-def test_prepared_end(state: TxnState, given: tuple[int, int]) -> None:
+@pytest.mark.parametrize("producer_and_epoch", [(-1, -1), (500, 3), (9, 9)])
+def test_prepared_end(state: TxnState, producer_and_epoch: tuple[int, int]) -> None:
     bench = TxnBench()
     bench.leaders_answer = False
     bench.start_at(state, 3, partitions=[ORDERS_0])
-    assert TxnClient(bench).init(*given) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert TxnClient(bench).init(*producer_and_epoch) is ErrorCode.CONCURRENT_TRANSACTIONS
 
 
 @pytest.mark.parametrize("state", [*IDLE, TxnState.ONGOING])
 @pytest.mark.parametrize(("version", "code"), FENCED_BY_VERSION)
-def test_another_producer_id(state: TxnState, version: int, code: ErrorCode) -> None:
+def test_another_producer_id_is_fenced(state: TxnState, version: int, code: ErrorCode) -> None:
     bench = TxnBench()
     bench.start_at(state, 3)
     response = bench.ask(init_request("t", 501, 3), InitProducerIdResponse, version)
     assert response.error_code == code
 
 
-def test_ongoing_is_aborted_and_the_retry_bumps_once_more() -> None:
+def test_ongoing_transaction_is_aborted_and_the_retry_bumps_the_epoch() -> None:
     bench = TxnBench()
     old, new = TxnClient(bench), TxnClient(bench)
     old.init()
@@ -158,14 +158,14 @@ def test_ongoing_is_aborted_and_the_retry_bumps_once_more() -> None:
     assert old.commit() is ErrorCode.PRODUCER_FENCED
 
 
-def test_ongoing_is_aborted_for_its_own_producer_too() -> None:
+def test_ongoing_transaction_of_the_same_producer_is_aborted() -> None:
     bench = TxnBench()
     client = TxnClient(bench)
     client.init()
     client.add(ORDERS_0)
     assert client.init(client.producer_id, client.epoch) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert client.init(client.producer_id, client.epoch) is ErrorCode.NONE
-    assert client.epoch == 1, "it may go on with the epoch of its own abort"
+    assert client.epoch == 1, "the producer may continue with the epoch of its own abort"
 
 
 @pytest.mark.parametrize("state", IDLE)
@@ -179,16 +179,16 @@ def test_idle_without_an_epoch(state: TxnState) -> None:
 
 
 @pytest.mark.parametrize("state", IDLE)
-def test_idle_with_the_present_epoch_and_its_retry(state: TxnState) -> None:
+def test_idle_with_the_current_epoch_and_its_retry(state: TxnState) -> None:
     bench = TxnBench()
     bench.start_at(state, 3)
     client = TxnClient(bench)
     assert client.init(500, 3) is ErrorCode.NONE
     assert client.epoch == 4
     assert client.init(500, 3) is ErrorCode.NONE
-    assert client.epoch == 4, "the first answer was lost"
+    assert client.epoch == 4, "the first response was lost"
     assert bench.states()[-2:] == ["Empty@4", "Empty@4"]
-    assert client.init(500, 3) is ErrorCode.NONE, "however often"
+    assert client.init(500, 3) is ErrorCode.NONE, "the request may be repeated"
 
 
 def test_retry_is_unknown_to_a_new_coordinator() -> None:
@@ -200,7 +200,7 @@ def test_retry_is_unknown_to_a_new_coordinator() -> None:
     assert client.init(client.producer_id, 0) is ErrorCode.PRODUCER_FENCED
 
 
-def test_retry_of_a_producer_that_was_fenced_meanwhile() -> None:
+def test_retry_of_a_producer_that_was_fenced_in_between() -> None:
     bench = TxnBench()
     zombie, new = TxnClient(bench), TxnClient(bench)
     zombie.init()
@@ -212,13 +212,13 @@ def test_retry_of_a_producer_that_was_fenced_meanwhile() -> None:
 @pytest.mark.parametrize("state", IDLE)
 @pytest.mark.parametrize("epoch", [0, 2, 4])
 @pytest.mark.parametrize(("version", "code"), FENCED_BY_VERSION)
-def test_idle_with_any_other_epoch(state: TxnState, epoch: int, version: int, code: ErrorCode) -> None:
+def test_idle_with_another_epoch(state: TxnState, epoch: int, version: int, code: ErrorCode) -> None:
     bench = TxnBench()
     bench.start_at(state, 3)
     assert bench.ask(init_request("t", 500, epoch), InitProducerIdResponse, version).error_code == code
 
 
-def test_last_epoch_of_a_version_2_end_counts_as_the_one_before() -> None:
+def test_last_epoch_of_a_version_2_end_counts_as_the_previous_epoch() -> None:
     bench = TxnBench()
     client = TxnClient(bench)
     client.init()
@@ -229,7 +229,7 @@ def test_last_epoch_of_a_version_2_end_counts_as_the_one_before() -> None:
     assert client.epoch == 1
 
 
-def test_timeout_is_that_of_the_newest_producer() -> None:
+def test_timeout_is_that_of_the_latest_producer() -> None:
     bench = TxnBench()
     client = TxnClient(bench)
     client.init(timeout_ms=60_000)
@@ -237,7 +237,7 @@ def test_timeout_is_that_of_the_newest_producer() -> None:
     assert bench.metadata().timeout_ms == 1_000
 
 
-# -- epochs run out ------------------------------------------------------------------------------------------
+# -- exhausted epochs ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("state", IDLE)
@@ -254,13 +254,13 @@ def test_exhausted_without_an_epoch(state: TxnState, epoch: int) -> None:
     assert bench.states()[-1] == "Empty@0"
 
 
-def test_exhausted_with_the_present_epoch_and_its_retry() -> None:
+def test_exhausted_with_the_current_epoch_and_its_retry() -> None:
     bench = TxnBench()
     bench.start_at(TxnState.COMPLETE_COMMIT, 32_766)
     client = TxnClient(bench)
     assert client.init(500, 32_766) is ErrorCode.NONE
     assert (client.producer_id, client.epoch) == (FIRST_PRODUCER_ID, 0)
-    assert client.init(500, 32_766) is ErrorCode.NONE, "from the producer id before"
+    assert client.init(500, 32_766) is ErrorCode.NONE, "with the previous producer id"
     assert (client.producer_id, client.epoch) == (FIRST_PRODUCER_ID, 0)
     assert client.init(500, 32_765) is ErrorCode.PRODUCER_FENCED
 
@@ -271,7 +271,7 @@ def test_exhausted_with_another_epoch() -> None:
     assert TxnClient(bench).init(500, 32_765) is ErrorCode.PRODUCER_FENCED
 
 
-def test_exhausted_without_a_producer_id_at_hand() -> None:
+def test_exhausted_and_failed_producer_id_allocation() -> None:
     bench = TxnBench()
     bench.start_at(TxnState.EMPTY, 32_766)
     bench.ids_at_hand = False
@@ -282,7 +282,7 @@ def test_exhausted_without_a_producer_id_at_hand() -> None:
     assert bench.states() == ["Empty@32766"]
 
 
-def test_one_epoch_is_left_below_the_last() -> None:
+def test_last_but_one_epoch_is_not_exhausted() -> None:
     bench = TxnBench()
     bench.start_at(TxnState.EMPTY, 32_765)
     client = TxnClient(bench)
@@ -290,7 +290,7 @@ def test_one_epoch_is_left_below_the_last() -> None:
     assert (client.producer_id, client.epoch) == (500, 32_766)
 
 
-def test_fence_abort_of_an_exhausted_producer_rotates() -> None:
+def test_fencing_abort_of_an_exhausted_producer_rotates_the_producer_id() -> None:
     bench = TxnBench()
     bench.start_at(TxnState.ONGOING, 32_766, partitions=[ORDERS_0])
     client = TxnClient(bench)

@@ -1,7 +1,7 @@
-"""Faults that transactions have had elsewhere, each as a story: what closes it, and where it stays open.
+"""Known faults of transactions, each as one test: what prevents it, or for which clients it remains.
 
-Partition leaders close some of them (the guard and verification of Produce, the epoch check of markers); here
-is the coordinator's half.
+Partition leaders prevent some of them (verification of Produce, the epoch check of markers). These tests
+cover the coordinator's half.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.support.txns.txn_client import ORDERS_0, ORDERS_1, TxnClient, end_req
 
 
 def second_transaction(*, tv2: bool) -> tuple[TxnBench, TxnClient]:
-    """The first was committed, the second is open."""
+    """The first transaction was committed, and the second one is open."""
     bench = TxnBench()
     client = TxnClient(bench, tv2=tv2)
     client.init()
@@ -28,7 +28,7 @@ def second_transaction(*, tv2: bool) -> tuple[TxnBench, TxnClient]:
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_late_end_txn_cannot_end_the_next_transaction(commit: bool) -> None:
-    """KAFKA-17754: the epoch was bumped, so the late request is one behind."""
+    """KAFKA-17754: the epoch was bumped, so the late request carries the previous one."""
     bench, client = second_transaction(tv2=True)
     late = bench.ask(end_request(client.producer_id, 0, commit=commit), EndTxnResponse)
     assert late.error_code == ErrorCode.PRODUCER_FENCED
@@ -37,7 +37,7 @@ def test_late_end_txn_cannot_end_the_next_transaction(commit: bool) -> None:
 
 
 def test_late_end_txn_of_version_1_still_ends_the_next_transaction() -> None:
-    """KAFKA-17754 cannot be closed without a bump: this is what clients of version 1 live with."""
+    """KAFKA-17754 cannot be prevented without an epoch bump, so clients of version 1 still have it."""
     bench, client = second_transaction(tv2=False)
     assert client.abort() is ErrorCode.NONE
     assert bench.states()[-1] == "CompleteAbort@0"
@@ -54,7 +54,7 @@ def test_late_end_txn_of_a_fenced_version_1_producer_does_nothing() -> None:
 
 
 def test_late_add_partitions_cannot_open_a_transaction() -> None:
-    """A late copy of an add comes with the epoch of the transaction it belonged to."""
+    """A delayed AddPartitionsToTxn carries the epoch of the transaction it belonged to."""
     bench = TxnBench()
     client = TxnClient(bench)
     client.init()
@@ -65,7 +65,7 @@ def test_late_add_partitions_cannot_open_a_transaction() -> None:
 
 
 def test_late_add_partitions_of_version_1_opens_an_empty_transaction() -> None:
-    """It ends by its timeout, and blocks only readers of its partitions."""
+    """The transaction ends by its timeout and blocks only readers of its partitions."""
     bench = TxnBench()
     client = TxnClient(bench, tv2=False)
     client.init()
@@ -78,7 +78,7 @@ def test_late_add_partitions_of_version_1_opens_an_empty_transaction() -> None:
 
 
 def test_late_produce_of_a_version_1_client_is_not_verified() -> None:
-    """KAFKA-14402: a write behind its marker would never be ended; the partition's leader asks first."""
+    """KAFKA-14402: a write after its marker would hang forever, so the partition leader verifies it first."""
     bench = TxnBench()
     client = TxnClient(bench, tv2=False)
     client.init()
@@ -88,7 +88,7 @@ def test_late_produce_of_a_version_1_client_is_not_verified() -> None:
 
 
 def test_late_produce_of_a_version_2_client_is_not_added() -> None:
-    """KAFKA-14402, version 2: the leader's add comes with an old epoch."""
+    """KAFKA-14402, version 2: the leader's AddPartitionsToTxn carries an old epoch."""
     bench = TxnBench()
     client = TxnClient(bench)
     client.init()
@@ -98,15 +98,15 @@ def test_late_produce_of_a_version_2_client_is_not_added() -> None:
 
 
 def test_late_marker_is_older_than_the_next_transaction() -> None:
-    """KAFKA-19446: the marker of a transaction has the epoch that the next one writes with, never a newer."""
+    """KAFKA-19446: a marker carries the epoch of the next transaction, never a later one."""
     bench, client = second_transaction(tv2=True)
     client.commit()
     assert [each.epoch for each in bench.markers] == [1, 2]
     assert {each.transaction_version for each in bench.markers} == {2}
 
 
-def test_marker_retries_are_the_same_marker() -> None:
-    """KAFKA-19999: a leader that has it already can tell that it is a retry."""
+def test_retried_marker_equals_the_first_one() -> None:
+    """KAFKA-19999: a leader that already has the marker recognizes the retry."""
     bench = TxnBench()
     client = TxnClient(bench)
     client.init()
@@ -121,8 +121,8 @@ def test_marker_retries_are_the_same_marker() -> None:
     assert bench.state() is TxnState.COMPLETE_COMMIT
 
 
-def test_double_bump_of_a_fence_abort() -> None:
-    """KAFKA-20090: the fence and the abort that follows it are one bump, of both client versions."""
+def test_fencing_abort_bumps_the_epoch_once() -> None:
+    """KAFKA-20090: the fence and the abort that follows it share one bump, for both client versions."""
     for tv2 in (True, False):
         bench = TxnBench()
         client = TxnClient(bench, tv2=tv2)
@@ -133,7 +133,7 @@ def test_double_bump_of_a_fence_abort() -> None:
         assert [each.epoch for each in bench.markers] == [1]
 
 
-def test_double_bump_of_a_repeated_end_txn() -> None:
+def test_repeated_end_txn_bumps_the_epoch_once() -> None:
     bench = TxnBench()
     client = TxnClient(bench)
     client.init()
@@ -146,7 +146,7 @@ def test_double_bump_of_a_repeated_end_txn() -> None:
 
 @pytest.mark.parametrize("reload", [False, True])
 def test_overflow_between_decision_and_markers(reload: bool) -> None:
-    """KAFKA-18660, 19367: the last epoch is written to the markers, the next producer id to the log."""
+    """KAFKA-18660, KAFKA-19367: the markers carry the last epoch, and the log has the next producer id."""
     bench = TxnBench()
     bench.start_at(TxnState.ONGOING, 32_766, partitions=[ORDERS_0])
     client = TxnClient(bench)
@@ -154,7 +154,9 @@ def test_overflow_between_decision_and_markers(reload: bool) -> None:
     bench.leaders_answer = False
     assert client.commit() is ErrorCode.NONE
     assert (client.producer_id, client.epoch) == (FIRST_PRODUCER_ID, 0)
-    assert client.add(ORDERS_1) is ErrorCode.CONCURRENT_TRANSACTIONS, "not before the old one is complete"
+    assert client.add(ORDERS_1) is ErrorCode.CONCURRENT_TRANSACTIONS, (
+        "the old producer id is not complete yet"
+    )
     if reload:
         bench.reload()
     bench.answer_markers()
@@ -179,7 +181,7 @@ def test_zombie_after_overflow() -> None:
 
 
 def test_no_marker_is_sent_before_the_commit() -> None:
-    """Aborted reads elsewhere: a marker that was sent for a decision that the next coordinator never saw."""
+    """A marker that is sent before its decision is committed could contradict the next coordinator."""
     bench = TxnBench()
     client = TxnClient(bench)
     client.init()
@@ -197,8 +199,8 @@ def test_no_marker_is_sent_before_the_commit() -> None:
     assert [each.commits for each in bench.markers] == [False]
 
 
-def test_zombie_of_version_2_does_not_get_the_epoch_of_its_successor() -> None:
-    """Its own EndTxn would have bumped the epoch; that of the other has not, although it looks the same."""
+def test_version_2_zombie_does_not_get_the_epoch_of_its_successor() -> None:
+    """The zombie's own EndTxn would have bumped the epoch to the same value that its successor now has."""
     bench = TxnBench()
     zombie = TxnClient(bench, tv2=True)
     zombie.init()

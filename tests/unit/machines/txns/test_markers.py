@@ -1,4 +1,4 @@
-"""Markers: who gets them, what is tried again, what ends a completion and what stops it."""
+"""Transaction markers: targets, retries, and what completes or stops a transaction's end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RETRY_MS = 100
 
 
 def ending(*partitions: TopicPartition, commit: bool = True, tv2: bool = True) -> TxnBench:
-    """An end is decided, and leaders have not answered yet."""
+    """The end is decided, and the leaders have not responded yet."""
     bench = TxnBench()
     client = TxnClient(bench, tv2=tv2)
     client.init()
@@ -39,7 +39,7 @@ def test_one_request_for_each_leader() -> None:
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize(("tv2", "epoch", "version"), [(True, 1, 2), (False, 0, 0)])
-def test_what_a_marker_says(commit: bool, tv2: bool, epoch: int, version: int) -> None:
+def test_content_of_a_marker(commit: bool, tv2: bool, epoch: int, version: int) -> None:
     bench = ending(ORDERS_0, commit=commit, tv2=tv2)
     bench.answer_markers()
     (marker,) = bench.markers
@@ -49,7 +49,7 @@ def test_what_a_marker_says(commit: bool, tv2: bool, epoch: int, version: int) -
     assert marker.transaction_version == version
 
 
-def test_decisions_that_commit_together_share_requests() -> None:
+def test_decisions_committed_together_share_requests() -> None:
     bench = TxnBench()
     clients = [TxnClient(bench, name) for name in "abc"]
     for client in clients:
@@ -62,12 +62,12 @@ def test_decisions_that_commit_together_share_requests() -> None:
     assert [(send.node, len(send.markers)) for send in bench.sends] == [(1, 3), (2, 3)]
     bench.answer_markers()
     bench.answer_markers()
-    assert len(bench.uncommitted) == 1, "and their completions share a batch"
+    assert len(bench.uncommitted) == 1, "completions share a batch, too"
     bench.commit()
     assert {bench.state(name) for name in "abc"} == {TxnState.COMPLETE_COMMIT}
 
 
-def test_complete_when_the_last_partition_has_its_marker() -> None:
+def test_completed_when_the_last_partition_has_its_marker() -> None:
     bench = ending(ORDERS_0, ORDERS_1)
     bench.answer_markers()
     assert bench.states()[-1] == "PrepareCommit@1"
@@ -87,7 +87,7 @@ def test_complete_when_the_last_partition_has_its_marker() -> None:
         ErrorCode.UNKNOWN_SERVER_ERROR,
     ],
 )
-def test_error_is_tried_again_after_a_while(code: ErrorCode) -> None:
+def test_error_is_retried_after_the_backoff(code: ErrorCode) -> None:
     bench = ending(ORDERS_1, PARCELS_0)
     bench.answer_markers(lambda marker: code if marker.partition == PARCELS_0 else ErrorCode.NONE)
     assert bench.sends == []
@@ -99,7 +99,7 @@ def test_error_is_tried_again_after_a_while(code: ErrorCode) -> None:
     assert bench.state() is TxnState.COMPLETE_COMMIT
 
 
-def test_lost_connection_is_tried_again() -> None:
+def test_lost_connection_is_retried() -> None:
     bench = ending(ORDERS_0)
     bench.lose_markers()
     bench.advance(RETRY_MS)
@@ -131,10 +131,10 @@ def test_retry_goes_to_the_new_leader_at_once() -> None:
     bench.change_cluster(cluster)
     assert targets(bench) == {3: {ORDERS_0}}
     bench.advance(RETRY_MS)
-    assert len(bench.sends) == 1, "the timer finds nothing left to do"
+    assert len(bench.sends) == 1, "the retry timer has no work left"
 
 
-def test_change_of_the_cluster_does_not_repeat_what_is_under_way() -> None:
+def test_cluster_change_does_not_repeat_markers_in_flight() -> None:
     bench = ending(ORDERS_0)
     bench.change_cluster(default_cluster())
     assert len(bench.sends) == 1
@@ -153,7 +153,7 @@ def test_partition_without_a_leader_waits_for_one() -> None:
     assert bench.state() is TxnState.COMPLETE_COMMIT
 
 
-def test_deleted_topic_counts_as_done() -> None:
+def test_deleted_topic_needs_no_marker() -> None:
     bench = ending(ORDERS_0, PARCELS_0)
     bench.answer_markers()
     bench.answer_markers(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -174,7 +174,7 @@ def test_transaction_whose_topics_are_all_deleted_completes() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED])
-def test_fenced_markers_stop_until_the_shard_is_loaded_again(code: ErrorCode) -> None:
+def test_fenced_markers_stop_until_the_shard_is_reloaded(code: ErrorCode) -> None:
     bench = ending(ORDERS_0, ORDERS_1)
     bench.answer_markers(code)
     assert bench.fenced == ["t"]
@@ -190,7 +190,7 @@ def test_fenced_markers_stop_until_the_shard_is_loaded_again(code: ErrorCode) ->
     assert {each.coordinator_epoch for each in bench.markers} == {bench.coordinator_epoch}
 
 
-def test_other_transactions_of_the_request_go_on_when_one_is_fenced() -> None:
+def test_other_transactions_of_the_request_continue_when_one_is_fenced() -> None:
     bench = TxnBench()
     a, b = TxnClient(bench, "a"), TxnClient(bench, "b")
     for client in (a, b):
@@ -211,7 +211,7 @@ def test_other_transactions_of_the_request_go_on_when_one_is_fenced() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.KAFKA_STORAGE_ERROR])
-def test_completion_that_could_not_be_written_is_written_again(code: ErrorCode) -> None:
+def test_completion_that_failed_to_append_is_retried(code: ErrorCode) -> None:
     bench = ending(ORDERS_0)
     bench.append_error = code
     bench.answer_markers()
@@ -219,10 +219,10 @@ def test_completion_that_could_not_be_written_is_written_again(code: ErrorCode) 
     assert TxnClient(bench).init() is ErrorCode.CONCURRENT_TRANSACTIONS
     bench.advance(RETRY_MS)
     assert bench.state() is TxnState.COMPLETE_COMMIT
-    assert len(bench.markers) == 1, "markers are not written again"
+    assert len(bench.markers) == 1, "markers are not sent again"
 
 
-def test_nothing_is_left_to_wake_for() -> None:
+def test_no_timer_remains() -> None:
     bench = ending(ORDERS_0)
     bench.answer_markers()
     bench.run(TimerFired())

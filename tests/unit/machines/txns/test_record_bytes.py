@@ -1,4 +1,4 @@
-"""The hand-written records of the state log are byte for byte those of the generated messages."""
+"""The hand-written encoder of transaction log records writes the same bytes as the generated messages."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def generated(metadata: TxnMetadata, version: int) -> bytes:
 
 
 @given(IDS, STATES, st.sampled_from([PLAIN_VERSION, TAGGED_VERSION]))
-def test_as_the_generated_messages_write_them(
+def test_encoder_matches_the_generated_messages(
     transactional_id: str, metadata: TxnMetadata, version: int
 ) -> None:
     key, value = state_bytes(transactional_id, metadata, version)
@@ -73,7 +73,7 @@ def test_as_the_generated_messages_write_them(
 
 
 @given(STATES)
-def test_what_is_written_is_read_again(metadata: TxnMetadata) -> None:
+def test_round_trip(metadata: TxnMetadata) -> None:
     if metadata.state is TxnState.EMPTY:
         metadata = metadata._replace(partitions=frozenset())
     _, value = state_bytes("t", metadata, TAGGED_VERSION)
@@ -83,7 +83,7 @@ def test_what_is_written_is_read_again(metadata: TxnMetadata) -> None:
     assert (state_of(decoded), version) == (metadata, TAGGED_VERSION)
 
 
-def test_many_partitions_of_a_topic_have_a_long_length() -> None:
+def test_topic_with_many_partitions_has_a_long_length() -> None:
     many = frozenset(TopicPartition("t", index) for index in range(1_000))
     metadata = TxnMetadata(1, 0, TxnState.ONGOING, 1_000, 5, 5, many, 1)
     assert state_bytes("t", metadata, TAGGED_VERSION)[1] == generated(metadata, TAGGED_VERSION)

@@ -1,4 +1,4 @@
-"""What stands in the log: which fields and tags, in which state."""
+"""Records in the transaction log: which fields and tags each state has."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def values(bench: TxnBench) -> list[TransactionLogValue]:
     return [value for value in found if value is not None]
 
 
-def test_a_version_2_transaction_record_by_record() -> None:
+def test_records_of_a_version_2_transaction() -> None:
     bench = TxnBench()
     client = TxnClient(bench)
     client.init(timeout_ms=30_000)
@@ -58,7 +58,7 @@ def test_a_version_2_transaction_record_by_record() -> None:
     assert complete.transaction_start_timestamp_ms == WALL_MS + 10
     began_ms = WALL_MS + 30
     assert complete.transaction_last_update_timestamp_ms == began_ms, (
-        "when markers began, not when they ended"
+        "the time of the decision, not of the completion"
     )
 
     assert [value.client_transaction_version for value in values(bench)] == [0, 2, 2, 2, 2]
@@ -68,7 +68,7 @@ def test_a_version_2_transaction_record_by_record() -> None:
     assert {record.version for record in bench.records()} == {1}
 
 
-def test_a_version_1_transaction_keeps_its_epoch_and_has_no_version_tag() -> None:
+def test_version_1_transaction_keeps_its_epoch_and_has_no_version_tag() -> None:
     bench = TxnBench()
     client = TxnClient(bench, tv2=False)
     client.init()
@@ -79,7 +79,7 @@ def test_a_version_1_transaction_keeps_its_epoch_and_has_no_version_tag() -> Non
     assert {value.previous_producer_id for value in values(bench)} == {FIRST_PRODUCER_ID}
 
 
-def test_empty_after_a_version_2_transaction_keeps_the_tag() -> None:
+def test_empty_state_after_a_version_2_transaction_keeps_the_tag() -> None:
     bench = TxnBench()
     client = TxnClient(bench)
     client.init()
@@ -93,7 +93,7 @@ def test_empty_after_a_version_2_transaction_keeps_the_tag() -> None:
     assert last.transaction_start_timestamp_ms == -1
 
 
-def test_an_abort_of_nothing_starts_when_it_is_aborted() -> None:
+def test_empty_abort_starts_when_it_is_aborted() -> None:
     bench = TxnBench()
     client = TxnClient(bench)
     client.init()
@@ -105,7 +105,7 @@ def test_an_abort_of_nothing_starts_when_it_is_aborted() -> None:
     assert complete.transaction_start_timestamp_ms == WALL_MS + 5
 
 
-def test_under_transaction_version_0_values_have_no_tags() -> None:
+def test_transaction_version_0_writes_no_tags() -> None:
     bench = TxnBench(TxnSettings(transaction_version=0))
     client = TxnClient(bench, tv2=False)
     client.init()
@@ -115,7 +115,7 @@ def test_under_transaction_version_0_values_have_no_tags() -> None:
     assert bench.states()[-1] == "CompleteCommit@0"
 
 
-def test_under_transaction_version_0_version_2_requests_change_nothing() -> None:
+def test_transaction_version_0_rejects_version_2_requests() -> None:
     bench = TxnBench(TxnSettings(transaction_version=0))
     client = TxnClient(bench)
     client.init()
@@ -123,10 +123,10 @@ def test_under_transaction_version_0_version_2_requests_change_nothing() -> None
     request = end_request(client.producer_id, client.epoch, commit=False)
     assert bench.ask(request, EndTxnResponse).error_code == ErrorCode.UNSUPPORTED_VERSION
     assert bench.states() == ["Empty@0"]
-    assert client.add(ORDERS_0, version=3) is ErrorCode.NONE, "nothing is left pending"
+    assert client.add(ORDERS_0, version=3) is ErrorCode.NONE, "no transition is pending"
 
 
-def test_under_transaction_version_1_fences_are_not_marked_as_version_2() -> None:
+def test_transaction_version_1_does_not_mark_fences_as_version_2() -> None:
     bench = TxnBench(TxnSettings(transaction_version=1))
     client = TxnClient(bench, tv2=False)
     client.init()
@@ -148,6 +148,6 @@ def test_partitions_of_a_value() -> None:
 
 
 @pytest.mark.parametrize("status", [6, 7, 8, -1])
-def test_states_that_are_never_written_are_rejected(status: int) -> None:
+def test_transient_states_are_rejected(status: int) -> None:
     with pytest.raises(CorruptLogError, match="never written"):
         state_of(TransactionLogValue(transaction_status=status))

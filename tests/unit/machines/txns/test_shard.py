@@ -1,4 +1,4 @@
-"""The shard as its driver sees it: load, unload, failed writes, what waits for what."""
+"""A shard as its driver sees it: loading, unloading, failed appends, delayed responses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_transactions_are_loaded_from_the_log() -> None:
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("tv2", [True, False])
-def test_prepared_transaction_is_completed_with_the_new_epoch(commit: bool, tv2: bool) -> None:
+def test_prepared_transaction_is_completed_with_the_new_coordinator_epoch(commit: bool, tv2: bool) -> None:
     bench = TxnBench()
     client = TxnClient(bench, tv2=tv2)
     client.init()
@@ -50,13 +50,15 @@ def test_prepared_transaction_is_completed_with_the_new_epoch(commit: bool, tv2:
     outcome = TxnState.COMPLETE_COMMIT if commit else TxnState.COMPLETE_ABORT
     assert bench.state() is outcome
     again = bench.markers[1:]
-    assert {each.partition for each in again} == {ORDERS_0, ORDERS_1}, "it is unknown which ones have it"
+    assert {each.partition for each in again} == {ORDERS_0, ORDERS_1}, (
+        "the new coordinator does not know which partitions have the marker"
+    )
     assert {each.coordinator_epoch for each in again} == {bench.coordinator_epoch}
     assert {each.commits for each in bench.markers} == {commit}
     assert {each.epoch for each in bench.markers} == {client.epoch}
 
 
-def test_requests_wait_for_a_loaded_completion() -> None:
+def test_requests_wait_for_the_completion_of_a_loaded_transaction() -> None:
     bench = TxnBench()
     bench.leaders_answer = False
     bench.start_at(TxnState.PREPARE_ABORT, 3, partitions=[ORDERS_0])
@@ -69,7 +71,7 @@ def test_requests_wait_for_a_loaded_completion() -> None:
     ("status", "outcome"),
     [(TxnState.PREPARE_COMMIT, TxnState.COMPLETE_COMMIT), (TxnState.PREPARE_ABORT, TxnState.COMPLETE_ABORT)],
 )
-def test_values_of_version_0_are_finished_too(status: TxnState, outcome: TxnState) -> None:
+def test_prepared_transaction_of_value_version_0_is_completed(status: TxnState, outcome: TxnState) -> None:
     bench = TxnBench()
     bench.put(
         "t",
@@ -96,7 +98,7 @@ def test_last_record_of_an_id_wins() -> None:
     assert bench.markers == []
 
 
-def test_before_any_metadata_markers_wait() -> None:
+def test_markers_wait_for_the_first_metadata() -> None:
     bench = TxnBench()
     bench.start_at(TxnState.ONGOING, 3, partitions=[ORDERS_0])
     client = TxnClient(bench)
@@ -109,7 +111,7 @@ def test_before_any_metadata_markers_wait() -> None:
     assert bench.state() is TxnState.COMPLETE_COMMIT
 
 
-def test_before_any_metadata_nothing_is_known_to_be_absent() -> None:
+def test_no_topic_counts_as_deleted_before_the_first_metadata() -> None:
     view = NoCluster()
     assert view.leader_of("orders", 0) == NO_LEADER
     assert view.offsets_partition_of("g") is None
@@ -129,18 +131,18 @@ def test_requests_before_and_after_leading_are_rejected() -> None:
         shard.handle(Unloaded(), ZERO)
 
 
-def test_requests_that_wait_for_a_producer_id_fail() -> None:
+def test_requests_waiting_for_a_producer_id_fail() -> None:
     bench = TxnBench()
     bench.ids_at_hand = False
     token = bench.send(init_request())
-    ask = bench.allocations[0]
+    query = bench.allocations[0]
     bench.run(Unloaded())
     assert bench.answer(token, InitProducerIdResponse).error_code == ErrorCode.NOT_COORDINATOR
-    bench.run(ProducerIdAllocated(ask.allocation, 77))
+    bench.run(ProducerIdAllocated(query.allocation, 77))
     assert bench.log == []
 
 
-def test_requests_that_wait_for_a_commit_fail() -> None:
+def test_requests_waiting_for_a_commit_fail() -> None:
     bench = TxnBench()
     bench.commits_at_once = False
     token = bench.send(init_request())
@@ -149,7 +151,7 @@ def test_requests_that_wait_for_a_commit_fail() -> None:
     assert bench.answer(token, InitProducerIdResponse).error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_nothing_is_done_any_more() -> None:
+def test_unloaded_shard_does_nothing() -> None:
     bench = TxnBench()
     client = TxnClient(bench)
     client.init()
@@ -182,7 +184,7 @@ def test_commit_event_after_the_unload() -> None:
 # -- writes --------------------------------------------------------------------------------------------------
 
 
-def test_append_that_timed_out_may_be_found_by_the_next_coordinator() -> None:
+def test_append_that_timed_out_may_be_read_by_the_next_coordinator() -> None:
     bench = TxnBench()
     client = TxnClient(bench)
     client.init()
@@ -192,7 +194,7 @@ def test_append_that_timed_out_may_be_found_by_the_next_coordinator() -> None:
     assert bench.markers == [], "no marker was sent"
     bench.reload()
     assert bench.state() is TxnState.COMPLETE_COMMIT
-    assert client.commit() is ErrorCode.NONE, "the client tries again and hears what became of it"
+    assert client.commit() is ErrorCode.NONE, "the retry gets the outcome"
     assert client.epoch == 1
 
 

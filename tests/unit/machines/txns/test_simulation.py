@@ -1,4 +1,4 @@
-"""The machine among late, doubled and reordered requests; the invariants are named in ``txn_world``."""
+"""The machine under late, duplicated and reordered requests; ``txn_world`` names the invariants."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_every_world_becomes_idle(seed: int) -> None:
     assert world.decided >= world.completed > 0
 
 
-def test_the_worlds_get_to_where_it_hurts() -> None:
+def test_the_worlds_reach_the_rare_cases() -> None:
     worlds = [World(seed) for seed in range(100, 105)]
     for world in worlds:
         world.run(STEPS)

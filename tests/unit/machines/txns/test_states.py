@@ -1,4 +1,4 @@
-"""Which state may follow which."""
+"""Transaction states: the legal transitions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from ruslo.machines.txns.states import LEGAL_FROM, STATE_BY_NAME, TV0, TV2, TxnState, is_legal
 
-# By number, as in the log: the states from which each can be reached.
+# The states, by their number in the log, from which each state can be reached.
 LEGAL = {
     0: {0, 4, 5},
     1: {0, 1, 4, 5},
@@ -29,12 +29,12 @@ def test_transitions_of_version_1(new: TxnState) -> None:
 
 
 @pytest.mark.parametrize("new", TxnState)
-def test_version_2_may_also_abort_what_never_began(new: TxnState) -> None:
+def test_version_2_may_also_abort_an_empty_transaction(new: TxnState) -> None:
     more = {0, 4, 5} if new is TxnState.PREPARE_ABORT else set()
     assert {int(old) for old in TxnState if is_legal(old, new, TV2)} == LEGAL[new] | more
 
 
-def test_names_are_those_that_clients_filter_by() -> None:
+def test_names_are_those_of_list_filters() -> None:
     assert list(STATE_BY_NAME) == [
         "Empty",
         "Ongoing",

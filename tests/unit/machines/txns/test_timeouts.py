@@ -1,4 +1,4 @@
-"""What happens by itself: late transactions are aborted, unused ids are forgotten."""
+"""Timeouts: late transactions are aborted, and unused transactional ids expire."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.txns.txn_client import ORDERS_0, ORDERS_1, V1_ADD, TxnClient,
 TIMEOUT_MS = 60_000
 RETRY_MS = 10_000
 MAX_MESSAGE_BYTES = 1_048_588
-"""Of a topic that was not told otherwise."""
+"""The default max.message.bytes of a topic."""
 
 
 def open_transaction(*, tv2: bool = True, settings: TxnSettings | None = None) -> tuple[TxnBench, TxnClient]:
@@ -33,7 +33,7 @@ def open_transaction(*, tv2: bool = True, settings: TxnSettings | None = None) -
 
 
 @pytest.mark.parametrize("tv2", [True, False])
-def test_transaction_is_aborted_when_it_took_longer_than_its_timeout(tv2: bool) -> None:
+def test_transaction_is_aborted_after_its_timeout(tv2: bool) -> None:
     bench, _ = open_transaction(tv2=tv2)
     bench.advance(TIMEOUT_MS)
     assert bench.state() is TxnState.ONGOING
@@ -46,7 +46,7 @@ def test_transaction_is_aborted_when_it_took_longer_than_its_timeout(tv2: bool) 
     assert value.client_transaction_version == 2, "as version 2 even for a client of version 1"
 
 
-def test_time_counts_from_the_first_partition() -> None:
+def test_timeout_counts_from_the_first_partition() -> None:
     bench, client = open_transaction()
     bench.advance(30_000)
     client.add(ORDERS_1)
@@ -54,7 +54,7 @@ def test_time_counts_from_the_first_partition() -> None:
     assert bench.state() is TxnState.COMPLETE_ABORT
 
 
-def test_every_transaction_has_its_own_time() -> None:
+def test_every_transaction_has_its_own_timeout() -> None:
     bench, client = open_transaction()
     bench.advance(50_000)
     client.commit()
@@ -81,13 +81,13 @@ def test_version_2_client_after_its_transaction_timed_out() -> None:
     assert client.add(ORDERS_0) is ErrorCode.PRODUCER_FENCED
     assert client.commit() is ErrorCode.INVALID_TXN_STATE
     size = len(bench.log)
-    assert client.abort() is ErrorCode.NONE, "it is aborted already"
+    assert client.abort() is ErrorCode.NONE, "the transaction is already aborted"
     assert (client.producer_id, client.epoch) == (FIRST_PRODUCER_ID, 1)
     assert len(bench.log) == size
     assert client.add(ORDERS_0) is ErrorCode.NONE
 
 
-def test_version_2_client_initialises_itself_after_the_timeout() -> None:
+def test_version_2_client_initializes_again_after_the_timeout() -> None:
     bench, client = open_transaction()
     bench.advance(TIMEOUT_MS + 1)
     assert client.init(client.producer_id, 0) is ErrorCode.NONE
@@ -101,7 +101,7 @@ def test_version_1_client_after_its_transaction_timed_out() -> None:
     assert client.abort() is ErrorCode.PRODUCER_FENCED
 
 
-def test_pending_transition_is_waited_for() -> None:
+def test_abort_waits_for_a_pending_transition() -> None:
     bench, client = open_transaction()
     bench.commits_at_once = False
     bench.send(add_request(V1_ADD, client.producer_id, 0, ORDERS_1), V1_ADD)
@@ -114,12 +114,12 @@ def test_pending_transition_is_waited_for() -> None:
     assert {each.partition for each in bench.markers} == {ORDERS_0, ORDERS_1}
 
 
-def test_double_bump_fence_that_could_not_be_written_is_not_bumped_again() -> None:
+def test_fence_that_failed_to_append_bumps_the_epoch_once() -> None:
     bench, client = open_transaction()
     bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     bench.advance(TIMEOUT_MS + 1)
     assert bench.state() is TxnState.ONGOING
-    assert client.commit() is ErrorCode.PRODUCER_FENCED, "it is fenced all the same"
+    assert client.commit() is ErrorCode.PRODUCER_FENCED, "the producer is still fenced"
     assert client.add(ORDERS_1) is ErrorCode.PRODUCER_FENCED
     bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     bench.advance(RETRY_MS)
@@ -129,7 +129,7 @@ def test_double_bump_fence_that_could_not_be_written_is_not_bumped_again() -> No
     assert [each.epoch for each in bench.markers] == [1]
 
 
-def test_double_bump_of_an_init_whose_fence_could_not_be_written() -> None:
+def test_init_whose_fence_failed_to_append_bumps_the_epoch_once() -> None:
     bench, _ = open_transaction()
     new = TxnClient(bench)
     bench.append_error = ErrorCode.REQUEST_TIMED_OUT
@@ -140,7 +140,7 @@ def test_double_bump_of_an_init_whose_fence_could_not_be_written() -> None:
     assert new.epoch == 2
 
 
-def test_last_epoch_rotates_once_a_producer_id_is_at_hand() -> None:
+def test_last_epoch_rotates_once_a_producer_id_is_allocated() -> None:
     bench = TxnBench()
     bench.start_at(TxnState.ONGOING, 32_766, partitions=[ORDERS_0])
     bench.ids_at_hand = False
@@ -177,7 +177,7 @@ def test_timeout_continues_under_a_new_coordinator() -> None:
 
 
 @pytest.mark.parametrize("shift_ms", [-3_600_000, 3_600_000])
-def test_setting_the_wall_clock_does_not_move_the_end(shift_ms: int) -> None:
+def test_wall_clock_adjustment_does_not_move_the_timeout(shift_ms: int) -> None:
     bench, client = open_transaction()
     bench.advance(20_000)
     bench.wall_shift_ms = shift_ms
@@ -188,7 +188,7 @@ def test_setting_the_wall_clock_does_not_move_the_end(shift_ms: int) -> None:
     assert bench.state() is TxnState.COMPLETE_ABORT
 
 
-def test_after_a_load_the_wall_clock_is_not_trusted_for_more_than_the_timeout() -> None:
+def test_after_a_load_the_remaining_time_never_exceeds_the_timeout() -> None:
     bench, _ = open_transaction()
     bench.wall_shift_ms = -3_600_000
     bench.reload()
@@ -201,7 +201,7 @@ def test_after_a_load_the_wall_clock_is_not_trusted_for_more_than_the_timeout() 
 EXPIRY = TxnSettings(id_expiration_ms=10_000_000, expiry_interval_ms=1_000_000)
 
 
-def test_unused_id_is_forgotten() -> None:
+def test_unused_id_expires() -> None:
     bench = TxnBench(EXPIRY)
     client = TxnClient(bench)
     client.init()
@@ -218,7 +218,7 @@ def test_unused_id_is_forgotten() -> None:
     assert (client.producer_id, client.epoch) == (FIRST_PRODUCER_ID + 1, 0)
 
 
-def test_used_id_stays() -> None:
+def test_used_id_does_not_expire() -> None:
     bench = TxnBench(EXPIRY)
     client = TxnClient(bench)
     client.init()
@@ -230,7 +230,7 @@ def test_used_id_stays() -> None:
     assert bench.states()[-1] == "gone"
 
 
-def test_open_and_pending_ids_stay() -> None:
+def test_open_and_pending_ids_do_not_expire() -> None:
     bench = TxnBench(TxnSettings(id_expiration_ms=1_000, expiry_interval_ms=1_000))
     client = TxnClient(bench)
     client.init()
@@ -243,17 +243,17 @@ def test_open_and_pending_ids_stay() -> None:
     assert bench.state() is TxnState.PREPARE_COMMIT
 
 
-def test_tombstone_that_could_not_be_written() -> None:
+def test_tombstone_that_failed_to_append() -> None:
     bench = TxnBench(EXPIRY)
     client = TxnClient(bench)
     client.init()
     bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     bench.advance(10_000_000)
     assert client.init() is ErrorCode.NONE
-    assert client.epoch == 1, "it was not forgotten"
+    assert client.epoch == 1, "the id still exists"
 
 
-def test_many_ids_are_forgotten_in_steps() -> None:
+def test_many_ids_expire_in_steps() -> None:
     bench = TxnBench(EXPIRY)
     for number in range(EXPIRED_IDS_PER_STEP + 3):
         TxnClient(bench, f"t{number}").init()
@@ -264,7 +264,7 @@ def test_many_ids_are_forgotten_in_steps() -> None:
 
 
 def largest_batch(bench: TxnBench) -> int:
-    """Let all that is due happen; the most bytes of records that had to go into one batch."""
+    """Fire all due timers; return the size of the largest batch of records."""
     largest = 0
     while (deadline_ms := bench.shard.deadline_ms()) is not None and deadline_ms <= bench.now_ms:
         before = len(bench.log)
@@ -276,7 +276,7 @@ def largest_batch(bench: TxnBench) -> int:
     return largest
 
 
-def test_ids_that_are_forgotten_together_fit_into_batches() -> None:
+def test_ids_that_expire_together_fit_into_batches() -> None:
     bench = TxnBench(EXPIRY)
     for number in range(4 * EXPIRED_IDS_PER_STEP):
         TxnClient(bench, f"{number}-" + "t" * 1_500).init()
@@ -285,21 +285,21 @@ def test_ids_that_are_forgotten_together_fit_into_batches() -> None:
     assert not bench.shard.state.transactions
 
 
-def test_large_transactions_that_are_late_together_fit_into_batches() -> None:
+def test_large_transactions_that_time_out_together_fit_into_batches() -> None:
     topics = [f"{number:03}-" + "o" * 240 for number in range(80)]
     bench = TxnBench(cluster=Cluster({topic: [1] for topic in topics}))
-    everywhere = [TopicPartition(topic, 0) for topic in topics]
+    partitions = [TopicPartition(topic, 0) for topic in topics]
     for number in range(TIMERS_PER_STEP):
         client = TxnClient(bench, f"t{number}")
         client.init(timeout_ms=TIMEOUT_MS)
-        client.add(*everywhere)
+        client.add(*partitions)
     bench.now_ms = TIMEOUT_MS + 1
     assert largest_batch(bench) < MAX_MESSAGE_BYTES
     states = {each.metadata.state for each in bench.shard.state.transactions.values()}
     assert states == {TxnState.COMPLETE_ABORT}
 
 
-def test_ends_that_could_not_be_written_together_fit_into_batches() -> None:
+def test_ends_that_failed_to_append_together_fit_into_batches() -> None:
     bench = TxnBench()
     bench.leaders_answer = False
     for number in range(60):
@@ -316,7 +316,7 @@ def test_ends_that_could_not_be_written_together_fit_into_batches() -> None:
     assert states == {TxnState.COMPLETE_COMMIT}
 
 
-def test_forgotten_ids_stay_forgotten_after_a_load() -> None:
+def test_expired_ids_stay_deleted_after_a_load() -> None:
     bench = TxnBench(EXPIRY)
     TxnClient(bench).init()
     bench.advance(10_000_000)
