@@ -140,7 +140,7 @@ def test_delete_removes_offsets_and_the_group() -> None:
     assert listed(bench, [], []) == {"at-work", "forming"}
 
 
-def test_group_that_is_named_twice_is_deleted_once() -> None:
+def test_group_named_twice_is_deleted_once() -> None:
     bench = GroupBench()
     commit(bench, 1)
     response = bench.ask(DeleteGroupsRequest(groups_names=["g", "g"]), DeleteGroupsResponse)
@@ -148,15 +148,15 @@ def test_group_that_is_named_twice_is_deleted_once() -> None:
     assert len(bench.log) == 3
 
 
-def test_pending_member_does_not_save_an_empty_group() -> None:
+def test_pending_member_does_not_keep_an_empty_group() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     required = a.join_once()
     assert required is not None
     bench.ask(DeleteGroupsRequest(groups_names=["g"]), DeleteGroupsResponse)
     a.member_id = required.member_id
-    refused = a.join_once()
-    assert refused is not None
-    assert refused.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    rejected = a.join_once()
+    assert rejected is not None
+    assert rejected.error_code == ErrorCode.UNKNOWN_MEMBER_ID
     bench.advance(60_000)
     assert bench.shard.state.groups == {}

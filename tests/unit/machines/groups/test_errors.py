@@ -1,4 +1,4 @@
-"""Answers of a node that has no shard for the group."""
+"""Error responses of a broker that does not coordinate the group."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ REQUESTS: list[Message] = [
 
 
 def codes(message: object) -> set[int]:
-    """Every error code in a message, on any level."""
+    """Every error code in a message, at any depth."""
     found: set[int] = set()
     for name in getattr(message, "__slots__", ()):
         value = getattr(message, name)
@@ -115,7 +115,7 @@ def test_oldest_fetch_has_its_error_in_the_partitions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("codes_sent", "expected"),
     [
         (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
@@ -126,10 +126,10 @@ def test_oldest_fetch_has_its_error_in_the_partitions() -> None:
         (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_EPOCH),
     ],
 )
-def test_append_errors_are_translated_for_clients(said: ErrorCode, told: ErrorCode) -> None:
-    assert append_error(said) is told
+def test_append_errors_are_translated_for_clients(codes_sent: ErrorCode, expected: ErrorCode) -> None:
+    assert append_error(codes_sent) is expected
 
 
-def test_other_requests_are_a_bug() -> None:
+def test_request_of_another_api_is_a_bug() -> None:
     with pytest.raises(TypeError, match="ApiVersionsRequest"):
         error_response(ApiVersionsRequest(), 4, ErrorCode.NOT_COORDINATOR)

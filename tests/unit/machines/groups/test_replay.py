@@ -1,4 +1,4 @@
-"""Records of every age, as a load finds them."""
+"""Replaying group records of every version."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def test_offsets_of_every_version(version: int) -> None:
     assert fetch(loaded(GroupRecord(key, value, version))) == 9
 
 
-def test_oldest_form_of_offsets() -> None:
+def test_oldest_version_of_offsets() -> None:
     key = LegacyOffsetCommitKey(group="g", topic="orders", partition=0)
     value = LegacyOffsetCommitValue(offset=9, metadata="", commit_timestamp=1)
     assert fetch(loaded(GroupRecord(key, value, 0))) == 9
     assert fetch(loaded(GroupRecord(key, value, 0), GroupRecord(key, None))) == -1
 
 
-def test_last_record_of_a_key_counts() -> None:
+def test_last_record_of_a_key_wins() -> None:
     bench = loaded(offset(1), offset(2), offset(5, partition=1), offset_tombstone("g", "orders", 1))
     assert (fetch(bench), fetch(bench, partition=1)) == (2, -1)
 
@@ -93,7 +93,7 @@ def test_group_and_its_tombstone() -> None:
     assert loaded(classic_group(3), classic_group_tombstone("g")).shard.state.groups == {}
 
 
-def test_records_of_other_kinds_of_groups_are_skipped() -> None:
+def test_records_of_other_group_types_are_skipped() -> None:
     bench = loaded(offset(4))
     bench.shard.replay(GroupRecord(TransactionLogKey(transactional_id="s"), None), 1)
     assert bench.shard.state.groups.keys() == {"g"}

@@ -1,18 +1,18 @@
-"""A group's own configuration over the broker's."""
+"""Group configs that override broker configs."""
 
 from __future__ import annotations
 
 from ruslo.machines.groups.settings import GroupSettings
 
 
-def test_groups_without_their_own_values_have_the_brokers() -> None:
+def test_groups_without_configs_use_the_broker_configs() -> None:
     settings = GroupSettings()
     assert settings.consumer_session_timeout_of("g") == 45_000
     assert settings.consumer_heartbeat_interval_of("g") == 5_000
     assert settings.consumer_assignment_interval_of("g") == 1_000
 
 
-def test_own_values_stay_within_the_brokers_limits() -> None:
+def test_group_configs_stay_within_the_broker_limits() -> None:
     own = {
         "g": {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "7000"},
         "h": {"consumer.session.timeout.ms": "90000", "consumer.heartbeat.interval.ms": "10"},

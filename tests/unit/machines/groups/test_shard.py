@@ -1,4 +1,4 @@
-"""The shard as its driver sees it: load, unload, failed writes, what waits for what."""
+"""A shard as its driver sees it: loading, unloading, failed appends, delayed responses."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_members_get_a_full_session_after_a_load() -> None:
     assert b.beat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_rebalance_in_progress_is_forgotten() -> None:
+def test_rebalance_in_progress_is_dropped() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     stable_group(bench, a)
@@ -59,14 +59,14 @@ def test_rebalance_in_progress_is_forgotten() -> None:
     assert bench.shard.state.groups["g"].state_name == "Stable"
 
 
-def test_rejoin_with_more_protocols_than_were_written_counts_as_changed() -> None:
+def test_rejoin_with_more_protocols_than_recorded_counts_as_changed() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a", protocols={"range": b"r", "sticky": b"s"})
     b = ClassicClient(bench, "b", protocols={"range": b"r", "sticky": b"s"})
     c = ClassicClient(bench, "c", protocols={"range": b"r"})
     stable_group(bench, a, b, c)
     bench.reload()
-    assert c.join() is not None, "a follower with what the record knows"
+    assert c.join() is not None, "the follower joins with the recorded protocol"
     assert b.join() is None
 
 
@@ -144,36 +144,36 @@ def test_deleted_group_stays_deleted() -> None:
     assert bench.shard.state.groups == {}
 
 
-# -- failed writes -------------------------------------------------------------------------------------------
+# -- failed appends ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_group_that_could_not_be_created_does_not_exist(version: int) -> None:
+def test_group_that_failed_to_append_does_not_exist(version: int) -> None:
     bench = GroupBench()
     bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     a = ClassicClient(bench, "a", join_version=version)
-    refused = a.join_once()
-    assert refused is not None
-    assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    rejected = a.join_once()
+    assert rejected is not None
+    assert rejected.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert bench.shard.state.groups == {}
-    assert len(bench.shard.state.timers) == 1, "only the sweep is left"
+    assert len(bench.shard.state.timers) == 1, "only the sweep timer remains"
     stable_group(bench, a)
 
 
-def test_creation_that_is_not_committed_does_not_affect_later_members() -> None:
+def test_uncommitted_creation_does_not_affect_later_members() -> None:
     bench = GroupBench()
     bench.commit_error = ErrorCode.REQUEST_TIMED_OUT
     a = ClassicClient(bench, "a", join_version=3)
-    refused = a.join_once()
-    assert refused is not None
-    assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    rejected = a.join_once()
+    assert rejected is not None
+    assert rejected.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     b = ClassicClient(bench, "b")
     stable_group(bench, a, b)
     bench.reload()
     assert b.beat() is ErrorCode.NONE
 
 
-def test_group_that_could_not_be_written_as_empty_is_empty_nevertheless() -> None:
+def test_group_whose_empty_state_failed_to_append_is_empty() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     stable_group(bench, a)
@@ -182,7 +182,7 @@ def test_group_that_could_not_be_written_as_empty_is_empty_nevertheless() -> Non
     assert bench.shard.state.groups["g"].state_name == "Empty"
     assert a.beat() is ErrorCode.UNKNOWN_MEMBER_ID
     bench.reload()
-    assert a.beat() is ErrorCode.NONE, "the log still knows it, for one more session"
+    assert a.beat() is ErrorCode.NONE, "the log still has the member, for one more session"
 
 
 # -- the contract with the driver ----------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def test_reads_wait_for_the_appends_before_them() -> None:
     assert [reply.token for reply in outcome.replies] == ["t"]
 
 
-def test_a_completed_join_is_released_at_once() -> None:
+def test_completed_join_is_released_at_once() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     a.join()
@@ -206,7 +206,7 @@ def test_a_completed_join_is_released_at_once() -> None:
     assert [reply.token for reply in outcome.replies] == [a.token]
 
 
-def test_nothing_to_do_is_nothing_to_wait_for() -> None:
+def test_response_without_records_needs_no_commit() -> None:
     bench = GroupBench()
     outcome = bench.shard.handle(TimerFired(), ZERO)
     assert (outcome.records, outcome.replies, outcome.effects) == ((), [], [])
@@ -267,7 +267,7 @@ def test_downgraded_group_rebalances() -> None:
     assert a.beat() is ErrorCode.REBALANCE_IN_PROGRESS
     a.join()
     bench.advance(10_000)
-    assert len(a.joined().members) == 1, "its sessions run"
+    assert len(a.joined().members) == 1, "sessions of the members continue"
     assert a.last_join.generation_id == 2
     assert REBALANCE_MS > 10_000
 
@@ -294,7 +294,7 @@ def test_empty_consumer_group_is_converted_to_classic() -> None:
     assert a.leave() is ErrorCode.UNKNOWN_MEMBER_ID
     written = len(bench.log)
     stable_group(bench, a)
-    assert a.generation == 1, "its generations start again"
+    assert a.generation == 1, "generations start again"
     records = bench.records(written)
     assert [record.key.API_KEY for record in records] == [6, 4, 3, 2, 2]
     assert [record.value is None for record in records] == [True, True, True, False, False]
@@ -303,26 +303,26 @@ def test_empty_consumer_group_is_converted_to_classic() -> None:
     assert fetch(bench) == 5
 
 
-def test_conversion_that_could_not_be_written_leaves_the_consumer_group() -> None:
+def test_conversion_that_failed_to_append_keeps_the_consumer_group() -> None:
     bench = GroupBench()
     bench.ask(consumer_heartbeat(0), ConsumerGroupHeartbeatResponse)
     bench.ask(consumer_heartbeat(-1), ConsumerGroupHeartbeatResponse)
     bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
-    refused = ClassicClient(bench, "a").join_once()
-    assert refused is not None
-    assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    rejected = ClassicClient(bench, "a").join_once()
+    assert rejected is not None
+    assert rejected.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert bench.shard.state.groups["g"].kind == "consumer"
 
 
-def test_settings_may_change_while_it_runs() -> None:
+def test_settings_may_change_while_leading() -> None:
     bench = GroupBench()
     bench.shard.change_settings(GroupSettings(max_session_timeout_ms=9_000))
-    refused = ClassicClient(bench, "a", session_ms=10_000).join_once()
-    assert refused is not None
-    assert refused.error_code == ErrorCode.INVALID_SESSION_TIMEOUT
+    rejected = ClassicClient(bench, "a", session_ms=10_000).join_once()
+    assert rejected is not None
+    assert rejected.error_code == ErrorCode.INVALID_SESSION_TIMEOUT
 
 
-def test_group_records_are_of_the_classic_type_only() -> None:
+def test_group_records_are_of_the_classic_type() -> None:
     bench = GroupBench()
     stable_group(bench, ClassicClient(bench, "a"))
     assert {type(record.key) for record in bench.records()} == {GroupMetadataKey}

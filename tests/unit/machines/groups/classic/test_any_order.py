@@ -1,4 +1,4 @@
-"""Clients call in any order, die and come back, and the log fails now and then: nothing gets stuck."""
+"""Clients send requests in any order, crash and return, and appends sometimes fail: no request hangs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.support.groups.classic_client import ClassicClient
 from tests.support.groups.group_bench import GroupBench
 
 STEPS = 250
-GONE = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_MAX_SIZE_REACHED}
+CRASHED = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_MAX_SIZE_REACHED}
 PROTOCOLS = [{"range": b"1", "sticky": b"2"}, {"sticky": b"2", "range": b"1"}, {"range": b"3"}]
 
 
-class Crowd:
+class Clients:
     def __init__(self, seed: int) -> None:
         self.random = random = Random(seed)
         self.bench = GroupBench(GroupSettings(max_size=random.choice([3, 100])))
@@ -41,7 +41,7 @@ class Crowd:
     def step(self) -> None:
         random, bench = self.random, self.bench
         client = random.choice(self.clients)
-        self._hear(client)
+        self._receive(client)
         if random.random() < 0.03:
             bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
         elif random.random() < 0.03:
@@ -55,13 +55,13 @@ class Crowd:
                 self._note_join(client)
         elif choice < 0.7:
             if client not in self.calling:
-                self._call(client, choice)
+                self._send(client, choice)
         elif choice < 0.71:
             bench.reload()
         else:
             bench.advance(random.choice([1, 500, 3_000, 6_000, 20_000]))
 
-    def _hear(self, client: ClassicClient) -> None:
+    def _receive(self, client: ClassicClient) -> None:
         if client in self.calling and not client.waits:
             if self.calling.pop(client) == "join":
                 client.joined()
@@ -70,10 +70,10 @@ class Crowd:
                 client.synced()
 
     def _note_join(self, client: ClassicClient) -> None:
-        if client.last_join.error_code in GONE:
+        if client.last_join.error_code in CRASHED:
             client.member_id = ""
 
-    def _call(self, client: ClassicClient, choice: float) -> None:
+    def _send(self, client: ClassicClient, choice: float) -> None:
         if choice < 0.55:
             assignments = {each.member_id: b"x" for each in self.clients if each.member_id}
             if client.sync(assignments) is None:
@@ -115,12 +115,12 @@ class Crowd:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_any_order_of_requests_leaves_none_unanswered(seed: int) -> None:
-    crowd = Crowd(seed)
+    clients = Clients(seed)
     for _ in range(STEPS):
-        crowd.step()
-        crowd.check()
-    crowd.bench.advance(1_000_000)
-    crowd.check()
-    assert crowd.bench.unanswered == []
-    group = crowd.bench.shard.state.groups.get("g")
+        clients.step()
+        clients.check()
+    clients.bench.advance(1_000_000)
+    clients.check()
+    assert clients.bench.unanswered == []
+    group = clients.bench.shard.state.groups.get("g")
     assert group is None or group.is_empty

@@ -1,4 +1,4 @@
-"""Heartbeat, and the session that it keeps alive."""
+"""Heartbeats and the session that they renew."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_invalid_heartbeats() -> None:
     assert ClassicClient(bench, "b", group="").beat() is ErrorCode.INVALID_GROUP_ID
 
 
-def test_beats_before_the_assignment_are_in_order() -> None:
+def test_heartbeats_before_the_assignment_are_accepted() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     a.join()
@@ -30,7 +30,7 @@ def test_beats_before_the_assignment_are_in_order() -> None:
     assert a.beat() is ErrorCode.NONE
 
 
-def test_session_ends_to_the_millisecond_and_the_others_rebalance() -> None:
+def test_session_expires_to_the_millisecond_and_the_others_rebalance() -> None:
     bench = GroupBench()
     a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b", session_ms=6_000)
     stable_group(bench, a, b)
@@ -54,11 +54,11 @@ def test_heartbeats_renew_the_session_during_a_rebalance() -> None:
         assert a.beat() is ErrorCode.REBALANCE_IN_PROGRESS
     assert b.waits
     bench.advance(3_000)
-    assert b.joined().generation_id == 2, "thirty seconds are what the members asked for"
-    assert a.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "alive, but it did not join"
+    assert b.joined().generation_id == 2, "the rebalance timeout of the members is thirty seconds"
+    assert a.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "the member sent heartbeats but did not rejoin"
 
 
-def test_commit_keeps_the_session_too() -> None:
+def test_commit_renews_the_session_too() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     stable_group(bench, a)
@@ -68,7 +68,7 @@ def test_commit_keeps_the_session_too() -> None:
     assert a.beat() is ErrorCode.NONE
 
 
-def test_last_session_leaves_an_empty_group_in_the_log() -> None:
+def test_last_expired_session_leaves_an_empty_group_in_the_log() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     stable_group(bench, a)

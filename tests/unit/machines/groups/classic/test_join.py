@@ -1,4 +1,4 @@
-"""JoinGroup: who is let in, under which id, and how long the answer takes."""
+"""JoinGroup: which members are accepted, under which id, and when the response is sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.groups.classic_client import ClassicClient, settle, stable_gr
 from tests.support.groups.group_bench import WALL_MS, GroupBench
 
 
-def refused(client: ClassicClient) -> ErrorCode:
+def rejected(client: ClassicClient) -> ErrorCode:
     response = client.join_once()
     assert response is not None
     return ErrorCode(response.error_code)
@@ -50,7 +50,7 @@ def test_first_join_gets_an_id_then_waits_out_the_initial_delay() -> None:
     assert [(each.member_id, each.metadata) for each in response.members] == [
         (client.member_id, subscription(["orders"]))
     ]
-    assert len(bench.log) == 1, "a generation is not written before its leader has assigned"
+    assert len(bench.log) == 1, "a generation is written once its leader has assigned"
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
@@ -85,22 +85,22 @@ def test_version_0_rebalances_within_the_session_timeout() -> None:
     ],
 )
 def test_session_timeout_must_lie_within_the_broker_limits(session_ms: int, code: ErrorCode) -> None:
-    assert refused(ClassicClient(GroupBench(), "app", session_ms=session_ms)) is code
+    assert rejected(ClassicClient(GroupBench(), "app", session_ms=session_ms)) is code
 
 
-def test_what_is_wrong_with_the_request_itself() -> None:
+def test_invalid_requests() -> None:
     bench = GroupBench()
-    assert refused(ClassicClient(bench, "app", group="")) is ErrorCode.INVALID_GROUP_ID
-    stranger = ClassicClient(bench, "app")
-    stranger.member_id = "never-given-out"
-    assert refused(stranger) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert rejected(ClassicClient(bench, "app", group="")) is ErrorCode.INVALID_GROUP_ID
+    unknown = ClassicClient(bench, "app")
+    unknown.member_id = "never-given-out"
+    assert rejected(unknown) is ErrorCode.UNKNOWN_MEMBER_ID
     assert bench.log == []
 
 
 def test_group_is_recorded_even_if_its_first_member_is_rejected() -> None:
     bench = GroupBench()
-    assert refused(ClassicClient(bench, "app", protocols={})) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert refused(ClassicClient(bench, "app", protocol_type="")) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert rejected(ClassicClient(bench, "app", protocols={})) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert rejected(ClassicClient(bench, "app", protocol_type="")) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert [record.key for record in bench.records()] == [GroupMetadataKey(group="g")]
 
 
@@ -118,19 +118,19 @@ def test_members_must_agree_on_type_and_on_a_protocol() -> None:
     stable_group(bench, ClassicClient(bench, "a", protocols={"range": b"1", "sticky": b"2"}))
 
     other_type = ClassicClient(bench, "c", protocol_type="connect", protocols={"range": b""})
-    assert refused(other_type) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert rejected(other_type) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     nothing_common = ClassicClient(bench, "d", protocols={"mine": b""})
-    assert refused(nothing_common) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert rejected(nothing_common) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     common = ClassicClient(bench, "e", protocols={"mine": b"", "sticky": b""})
-    assert refused(common) is ErrorCode.MEMBER_ID_REQUIRED
+    assert rejected(common) is ErrorCode.MEMBER_ID_REQUIRED
 
 
-def test_a_member_may_not_drop_the_only_common_protocol() -> None:
+def test_member_may_not_drop_the_only_common_protocol() -> None:
     bench = GroupBench()
     a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b")
     stable_group(bench, a, b)
     b.protocols = {"sticky": b""}
-    assert refused(b) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert rejected(b) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_protocol_is_chosen_by_vote_among_the_common_ones() -> None:
@@ -144,7 +144,7 @@ def test_protocol_is_chosen_by_vote_among_the_common_ones() -> None:
     assert {client.joined().protocol_name for client in (a, b, c)} == {"sticky"}
 
 
-def test_a_protocol_listed_twice_counts_once() -> None:
+def test_protocol_listed_twice_counts_once() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a", protocols={"range": b"", "sticky": b""})
     stable_group(bench, a)
@@ -155,7 +155,7 @@ def test_a_protocol_listed_twice_counts_once() -> None:
     )
     parked = bench.send(request, 3)
     a.join()
-    assert a.last_join.protocol_name == "range", "two mentions by one member are not two members"
+    assert a.last_join.protocol_name == "range", "each member has one vote"
     assert bench.answer(parked, JoinGroupResponse).error_code == ErrorCode.NONE
 
 
@@ -179,7 +179,7 @@ def test_initial_delay_ends_at_the_rebalance_timeout() -> None:
     for client in clients[:7]:
         client.join()
         bench.advance(1_000)
-    assert all(not client.waits for client in clients[:7]), "seven seconds were all they had"
+    assert all(not client.waits for client in clients[:7]), "the rebalance timeout is seven seconds"
     assert clients[0].joined().generation_id == 1
 
 
@@ -188,7 +188,7 @@ def test_pending_id_delays_the_rebalance_until_it_joins_or_expires() -> None:
     a = ClassicClient(bench, "a")
     stable_group(bench, a)
     b, c = ClassicClient(bench, "b"), ClassicClient(bench, "c", session_ms=8_000)
-    c.join_once()  # is given an id and does not come back
+    c.join_once()  # This client gets an id and does not join again.
     b.join()
     assert a.join() is None
     bench.advance(7_999)
@@ -205,35 +205,35 @@ def test_expired_pending_id_is_unknown() -> None:
     assert response is not None
     bench.advance(6_000)
     client.member_id = response.member_id
-    assert refused(client) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert rejected(client) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_pending_dynamic_id_cannot_replace_a_static_member() -> None:
     bench = GroupBench()
     a, b = ClassicClient(bench, "a", instance="i"), ClassicClient(bench, "b")
     stable_group(bench, a)
-    assert refused(b) is ErrorCode.MEMBER_ID_REQUIRED
+    assert rejected(b) is ErrorCode.MEMBER_ID_REQUIRED
     b.member_id, b.instance = b.last_join.member_id, "i"
-    assert refused(b) is ErrorCode.FENCED_INSTANCE_ID
+    assert rejected(b) is ErrorCode.FENCED_INSTANCE_ID
     b.instance = "j"
-    assert refused(b) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert rejected(b) is ErrorCode.UNKNOWN_MEMBER_ID
     assert a.beat() is ErrorCode.NONE
     assert a.leave() is ErrorCode.NONE
 
 
-def test_group_max_size_counts_members_or_waiting_ones() -> None:
+def test_group_max_size_counts_members_and_parked_joins() -> None:
     bench = GroupBench(GroupSettings(max_size=2))
     a, b, c = (ClassicClient(bench, name) for name in "abc")
     stable_group(bench, a, b)
-    turned_away = c.join_once()
-    assert turned_away is not None
-    assert turned_away.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert turned_away.member_id == ""
-    assert a.beat() is ErrorCode.NONE, "those who are in do not notice"
+    full = c.join_once()
+    assert full is not None
+    assert full.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert full.member_id == ""
+    assert a.beat() is ErrorCode.NONE, "the current members are not affected"
 
-    assert a.join() is None, "the leader joins again: a rebalance"
-    assert c.join() is None, "one waits, so there is room for one more"
-    assert refused(b) is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert a.join() is None, "the leader rejoins, so the group rebalances"
+    assert c.join() is None, "only one join is parked, so one more member fits"
+    assert rejected(b) is ErrorCode.GROUP_MAX_SIZE_REACHED
     assert len(a.joined().members) == 2
     assert c.joined().error_code == ErrorCode.NONE
 
@@ -279,22 +279,22 @@ def test_rejoin_while_the_leader_assigns_repeats_the_response() -> None:
     again = a.join()
     assert again == first
     b.protocols = {"range": b"other"}
-    assert b.join() is None, "another subscription cannot wait for the next time"
+    assert b.join() is None, "another subscription starts a rebalance"
     assert a.sync({}) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_repeated_join_fails_the_earlier_request() -> None:
+def test_repeated_join_fails_the_earlier_request() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     a.join()
-    forgotten = a.token
+    abandoned = a.token
     assert a.join_once() is None
-    assert not bench.is_parked(forgotten)
+    assert not bench.is_parked(abandoned)
     bench.advance(3_000)
     assert a.joined().error_code == ErrorCode.NONE
 
 
-def test_new_member_waits_five_minutes_at_most() -> None:
+def test_new_member_waits_at_most_five_minutes() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a", session_ms=1_000_000, rebalance_ms=1_000_000)
     stable_group(bench, a)
@@ -304,10 +304,10 @@ def test_new_member_waits_five_minutes_at_most() -> None:
     assert b.waits
     bench.advance(1)
     assert b.joined().error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    assert a.join() is not None, "there is no other member to wait for"
+    assert a.join() is not None, "no other member is missing"
 
 
-def test_first_generation_after_all_left_counts_on() -> None:
+def test_generations_continue_after_all_members_left() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     stable_group(bench, a)

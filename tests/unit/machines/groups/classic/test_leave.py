@@ -1,4 +1,4 @@
-"""LeaveGroup: members that go, and operators that send them away."""
+"""LeaveGroup: members that leave, and operators that remove members."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.groups.classic_client import ClassicClient, stable_group
 from tests.support.groups.group_bench import GroupBench
 
 
-def test_leaving_begins_a_rebalance_at_once() -> None:
+def test_leaving_starts_a_rebalance_at_once() -> None:
     bench = GroupBench()
     a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b")
     stable_group(bench, a, b)
@@ -48,7 +48,7 @@ def test_leaving_fails_the_parked_request() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_old_versions_have_their_error_on_top(version: int) -> None:
+def test_old_versions_have_a_top_level_error(version: int) -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     stable_group(bench, a)
@@ -61,7 +61,7 @@ def test_old_versions_have_their_error_on_top(version: int) -> None:
     assert bench.ask(request, LeaveGroupResponse, version).error_code == ErrorCode.INVALID_GROUP_ID
 
 
-def test_several_members_each_with_an_error_of_its_own() -> None:
+def test_several_members_each_have_an_error() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     b = ClassicClient(bench, "b", instance="i-b")
@@ -112,7 +112,7 @@ def test_pending_member_may_leave_and_the_group_does_not_wait_for_it() -> None:
     assert a.joined().generation_id == 2
 
 
-def test_leaving_that_cannot_be_written_fails_the_whole_request() -> None:
+def test_failed_append_fails_the_whole_request() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     stable_group(bench, a)

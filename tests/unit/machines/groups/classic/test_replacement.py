@@ -70,7 +70,7 @@ def test_restarted_leader_of_an_old_version_gets_the_old_leader_id() -> None:
     assert response.leader == a.member_id != again.member_id
     assert response.members == []
     assert again.sync() == b"a"
-    assert again.join() is None, "it leads nevertheless, and its rejoin begins a rebalance"
+    assert again.join() is None, "the member leads anyway, and its rejoin starts a rebalance"
 
 
 def test_restart_that_changes_the_selected_protocol_rebalances() -> None:
@@ -112,7 +112,7 @@ def test_parked_join_of_the_old_holder_is_fenced() -> None:
     assert [each.group_instance_id for each in again.joined().members] == ["i-a"]
 
 
-def test_old_holder_is_fenced_wherever_it_shows_up() -> None:
+def test_old_holder_is_fenced_in_every_request() -> None:
     bench = GroupBench()
     a = static(bench, "a")
     stable_group(bench, a)
@@ -139,7 +139,7 @@ def test_silent_static_member_stays_through_a_rebalance() -> None:
     assert b.joined().generation_id == 2
 
 
-def test_absent_leader_is_replaced_by_a_member_that_joined() -> None:
+def test_absent_leader_is_replaced_by_a_member_that_rejoined() -> None:
     bench = GroupBench()
     leader, b = static(bench, "leader"), static(bench, "b")
     leader.session_ms = 120_000
@@ -152,7 +152,7 @@ def test_absent_leader_is_replaced_by_a_member_that_joined() -> None:
     assert len(response.members) == 2
 
 
-def test_only_silent_static_members_are_waited_for_until_their_sessions_end() -> None:
+def test_silent_static_members_are_awaited_until_their_sessions_expire() -> None:
     bench = GroupBench()
     a, b = static(bench, "a"), ClassicClient(bench, "b")
     a.session_ms = 200_000
@@ -160,11 +160,11 @@ def test_only_silent_static_members_are_waited_for_until_their_sessions_end() ->
     b.leave()
     bench.advance(3 * REBALANCE_MS)
     assert bench.shard.state.groups["g"].state_name == "PreparingRebalance"
-    assert a.join() is not None, "it has rejoined: no other member is missing"
+    assert a.join() is not None, "it has rejoined, and no other member is missing"
     assert a.generation == 2
 
 
-def test_static_session_ends_like_any_other() -> None:
+def test_static_session_expires_like_any_other() -> None:
     bench = GroupBench()
     a, b = static(bench, "a"), static(bench, "b")
     stable_group(bench, a, b)
@@ -178,7 +178,7 @@ def test_static_session_ends_like_any_other() -> None:
 
 
 @pytest.mark.parametrize("failure", ["append", "commit"])
-def test_restart_that_cannot_be_written_keeps_the_old_member(failure: str) -> None:
+def test_restart_that_failed_to_append_keeps_the_old_member(failure: str) -> None:
     bench = GroupBench()
     a, b = static(bench, "a"), static(bench, "b")
     stable_group(bench, a, b)

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader's assignment, and everything that may go wrong on the way to it."""
+"""SyncGroup: the leader's assignment, and every error on the way to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.groups.classic_client import REBALANCE_MS, ClassicClient, sta
 from tests.support.groups.group_bench import WALL_MS, GroupBench
 
 
-def two_that_joined(bench: GroupBench) -> tuple[ClassicClient, ClassicClient]:
+def two_joined_members(bench: GroupBench) -> tuple[ClassicClient, ClassicClient]:
     a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b")
     a.join()
     b.join()
@@ -24,7 +24,7 @@ def two_that_joined(bench: GroupBench) -> tuple[ClassicClient, ClassicClient]:
 
 def test_followers_wait_for_the_leader_and_the_group_is_written() -> None:
     bench = GroupBench()
-    a, b = two_that_joined(bench)
+    a, b = two_joined_members(bench)
     assert b.sync() is None
     assert a.sync({a.member_id: b"first", b.member_id: b"second"}) == b"first"
     assert b.synced() == b"second"
@@ -54,22 +54,22 @@ def test_followers_wait_for_the_leader_and_the_group_is_written() -> None:
 
 def test_late_follower_gets_the_stored_bytes() -> None:
     bench = GroupBench()
-    a, b = two_that_joined(bench)
+    a, b = two_joined_members(bench)
     a.sync({b.member_id: b"yours"})
     assert b.sync() == b"yours"
     assert b.sync() == b"yours"
 
 
-def test_member_that_the_leader_forgot_gets_nothing() -> None:
+def test_member_without_an_assignment_gets_an_empty_one() -> None:
     bench = GroupBench()
-    a, b = two_that_joined(bench)
+    a, b = two_joined_members(bench)
     a.sync({a.member_id: b"all mine", "unknown": b"?"})
     assert b.sync() == b""
 
 
-def test_sync_says_which_protocol_it_means() -> None:
+def test_sync_names_its_protocol() -> None:
     bench = GroupBench()
-    a, _ = two_that_joined(bench)
+    a, _ = two_joined_members(bench)
     request = SyncGroupRequest(
         group_id="g", generation_id=1, member_id=a.member_id, protocol_type="consumer", protocol_name=None
     )
@@ -81,18 +81,20 @@ def test_sync_says_which_protocol_it_means() -> None:
     request.protocol_name, request.protocol_type = "range", "connect"
     code = bench.ask(request, SyncGroupResponse, 5).error_code
     assert code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert bench.ask(request, SyncGroupResponse, 4).error_code == ErrorCode.NONE, "older ones do not say"
+    assert bench.ask(request, SyncGroupResponse, 4).error_code == ErrorCode.NONE, (
+        "older versions carry no protocol"
+    )
 
 
 def test_invalid_syncs() -> None:
     bench = GroupBench()
-    a, b = two_that_joined(bench)
+    a, b = two_joined_members(bench)
     generation, a.generation = a.generation, 7
     assert a.sync({}) is ErrorCode.ILLEGAL_GENERATION
     a.generation = generation
-    stranger = ClassicClient(bench, "x")
-    stranger.member_id, stranger.generation, stranger.protocol = "stranger", 1, "range"
-    assert stranger.sync() is ErrorCode.UNKNOWN_MEMBER_ID
+    unknown = ClassicClient(bench, "x")
+    unknown.member_id, unknown.generation, unknown.protocol = "stranger", 1, "range"
+    assert unknown.sync() is ErrorCode.UNKNOWN_MEMBER_ID
     b.instance = "never-seen"
     assert b.sync() is ErrorCode.UNKNOWN_MEMBER_ID
     lost = ClassicClient(bench, "x", group="no-such-group")
@@ -104,29 +106,29 @@ def test_invalid_syncs() -> None:
 
 def test_sync_during_the_next_rebalance_is_rejected() -> None:
     bench = GroupBench()
-    a, b = two_that_joined(bench)
+    a, b = two_joined_members(bench)
     assert b.sync() is None
     ClassicClient(bench, "c").join()
-    assert b.synced() is ErrorCode.REBALANCE_IN_PROGRESS, "what it waited for will not come"
+    assert b.synced() is ErrorCode.REBALANCE_IN_PROGRESS, "the awaited assignment will not come"
     assert a.sync({}) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 @pytest.mark.parametrize("instance", [None, "static"])
-def test_a_member_that_never_syncs_is_removed(instance: str | None) -> None:
+def test_member_that_never_syncs_is_removed(instance: str | None) -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a", session_ms=100_000)
-    lazy = ClassicClient(bench, "lazy", session_ms=100_000, instance=instance)
+    without_sync = ClassicClient(bench, "lazy", session_ms=100_000, instance=instance)
     a.join()
-    lazy.join()
+    without_sync.join()
     bench.advance(6_000)
     a.joined()
-    lazy.joined()
+    without_sync.joined()
     a.sync({})
     bench.advance(REBALANCE_MS - 1)
-    assert lazy.beat() is ErrorCode.NONE
+    assert without_sync.beat() is ErrorCode.NONE
     bench.advance(1)
     assert a.beat() is ErrorCode.REBALANCE_IN_PROGRESS
-    assert lazy.beat() is ErrorCode.UNKNOWN_MEMBER_ID
+    assert without_sync.beat() is ErrorCode.UNKNOWN_MEMBER_ID
     response = a.join()
     assert response is not None
     assert [each.member_id for each in response.members] == [a.member_id]
@@ -134,12 +136,12 @@ def test_a_member_that_never_syncs_is_removed(instance: str | None) -> None:
 
 def test_leader_that_never_syncs_is_removed_and_waiting_members_rejoin() -> None:
     bench = GroupBench()
-    a, b = two_that_joined(bench)
+    a, b = two_joined_members(bench)
     assert b.sync() is None
     for _ in range(3):
         bench.advance(9_000)
-        assert a.beat() is ErrorCode.NONE, "it lives, but does nothing"
-    assert b.waits, "a parked member's session does not end"
+        assert a.beat() is ErrorCode.NONE, "the leader sends heartbeats but no assignment"
+    assert b.waits, "the session of a parked member does not expire"
     bench.advance(3_000)
     assert b.synced() is ErrorCode.REBALANCE_IN_PROGRESS
     response = b.join()
@@ -161,12 +163,12 @@ def test_member_whose_session_timer_fired_while_parked_gets_a_new_session() -> N
     ClassicClient(bench, "newcomer").join()
     assert waiting.synced() is ErrorCode.REBALANCE_IN_PROGRESS
     bench.advance(6_000)
-    assert waiting.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "a static member that never came back"
+    assert waiting.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "a static member that never returned"
 
 
-def test_a_repeated_sync_fails_the_earlier_request() -> None:
+def test_repeated_sync_fails_the_earlier_request() -> None:
     bench = GroupBench()
-    a, b = two_that_joined(bench)
+    a, b = two_joined_members(bench)
     b.sync()
     forgotten = b.token
     assert b.sync() is None
@@ -176,9 +178,9 @@ def test_a_repeated_sync_fails_the_earlier_request() -> None:
 
 
 @pytest.mark.parametrize("failure", ["append", "commit"])
-def test_assignment_that_cannot_be_written_begins_another_rebalance(failure: str) -> None:
+def test_assignment_that_failed_to_append_starts_another_rebalance(failure: str) -> None:
     bench = GroupBench()
-    a, b = two_that_joined(bench)
+    a, b = two_joined_members(bench)
     assert b.sync() is None
     if failure == "append":
         bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -195,14 +197,15 @@ def test_assignment_that_cannot_be_written_begins_another_rebalance(failure: str
 
 
 def test_stable_group_with_a_new_member_takes_two_plain_rebalances() -> None:
-    """Cooperative clients revoke in the first and take over in the second; to us they are alike."""
+    """Cooperative clients revoke in the first rebalance and assign in the second; the broker treats both
+    alike."""
     bench = GroupBench()
     a = ClassicClient(bench, "a", protocols={"cooperative-sticky": b"owns 0-3"})
     stable_group(bench, a)
     b = ClassicClient(bench, "b", protocols={"cooperative-sticky": b""})
     b.join()
     assert a.beat() is ErrorCode.REBALANCE_IN_PROGRESS
-    assert a.commit(5) is ErrorCode.NONE, "it goes on reading and committing meanwhile"
+    assert a.commit(5) is ErrorCode.NONE, "members keep reading and committing in between"
     a.join()
     b.joined()
     a.sync({a.member_id: b"0-1", b.member_id: b""})

@@ -1,7 +1,7 @@
-"""Members come, go, stall, lose answers, change their minds; the coordinator moves and its log refuses.
+"""Members join, leave, stall, lose responses and change subscriptions; the coordinator moves; appends fail.
 
-After every step no partition has two readers and the log gives back what is in memory; once it is calm the
-group comes to rest with every partition read.
+After every step no partition has two readers, and the log reproduces the state in memory. Once the
+faults stop, the group becomes stable and every partition has a reader.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Chaos:
         self.random = Random(seed)
         assignor = self.random.choice(["uniform", "range", "own"])
         settings = GroupSettings(consumer_assignors=(assignor,), consumer_assignment_interval_ms=1_000)
-        self.story = Story(GroupBench(settings, Topics({"orders": 7, "parcels": 3})))
+        self.transcript = Story(GroupBench(settings, Topics({"orders": 7, "parcels": 3})))
         self.consumers: list[Consumer] = []
-        self.born = 0
+        self.created = 0
 
     @property
     def bench(self) -> GroupBench:
-        return self.story.bench
+        return self.transcript.bench
 
     @property
     def group(self) -> ConsumerGroup | None:
@@ -57,7 +57,17 @@ class Chaos:
     def step(self) -> None:
         random = self.random
         action = random.choices(
-            ["beat", "join", "leave", "step out", "wait", "long wait", "subscribe", "move", "refuse"],
+            [
+                "beat",
+                "join",
+                "leave",
+                "leave temporarily",
+                "wait",
+                "long wait",
+                "subscribe",
+                "move",
+                "fail appends",
+            ],
             [40, 8, 3, 3, 20, 1, 3, 2, 3],
         )[0]
         consumer = random.choice(self.consumers) if self.consumers else None
@@ -68,8 +78,8 @@ class Chaos:
         elif action == "leave":
             consumer.leave()
             self.consumers.remove(consumer)
-        elif action == "step out" and consumer.instance_id is not None:
-            self.step_out(consumer)
+        elif action == "leave temporarily" and consumer.instance_id is not None:
+            self.leave_temporarily(consumer)
         elif action == "wait":
             self.bench.advance(random.randint(1, 3_000))
         elif action == "long wait":
@@ -80,56 +90,60 @@ class Chaos:
             self.drop_if_fenced(consumer)
         elif action == "move":
             self.bench.reload()
-        elif action == "refuse":
+        elif action == "fail appends":
             self.bench.append_error = random.choice([ErrorCode.NOT_ENOUGH_REPLICAS, None])
             self.beat(consumer, lose=False)
             self.bench.append_error = None
-        self.answer(fail=random.random() < 0.2)
+        self.complete_queries(fail=random.random() < 0.2)
 
     def join(self) -> None:
-        self.born += 1
+        self.created += 1
         topics, regex = self.random.choice(SUBSCRIPTIONS)
-        instance_id = f"i{self.born}" if self.random.random() < 0.4 else None
-        consumer = Consumer(self.story, f"m{self.born}", *topics, regex=regex, instance_id=instance_id)
+        instance_id = f"i{self.created}" if self.random.random() < 0.4 else None
+        consumer = Consumer(
+            self.transcript, f"m{self.created}", *topics, regex=regex, instance_id=instance_id
+        )
         self.consumers.append(consumer)
         consumer.join()
 
-    def step_out(self, consumer: Consumer) -> None:
+    def leave_temporarily(self, consumer: Consumer) -> None:
         consumer.leave(-2)
         consumer.owned = {}
-        self.born += 1
-        consumer.member_id = f"m{self.born}"
+        self.created += 1
+        consumer.member_id = f"m{self.created}"
         consumer.epoch = 0
 
-    def beat(self, consumer: Consumer, *, lose: bool, say: bool = False) -> None:
+    def beat(self, consumer: Consumer, *, lose: bool, report_owned: bool = False) -> None:
         if consumer.epoch <= 0:
             consumer.join()
             return
         epoch, owned = consumer.epoch, dict(consumer.owned)
-        consumer.own() if say or self.random.random() < 0.7 else consumer.beat()
+        consumer.own() if report_owned or self.random.random() < 0.7 else consumer.beat()
         if lose:
-            # It lets go of what it was told to, but never heard of the rest.
+            # The member revokes what the response named, but the rest of the response was lost.
             consumer.epoch = epoch
             consumer.owned = owned
         self.drop_if_fenced(consumer)
 
     def drop_if_fenced(self, consumer: Consumer) -> None:
-        if self.story.lines[-1].endswith(("FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND")):
+        if self.transcript.lines[-1].endswith(
+            ("FENCED_MEMBER_EPOCH", "UNKNOWN_MEMBER_ID", "GROUP_ID_NOT_FOUND")
+        ):
             consumer.epoch = 0
             consumer.owned = {}
 
-    def response(self, *, fail: bool) -> None:
-        asks = list(self.bench.queries)
+    def complete_queries(self, *, fail: bool) -> None:
+        queries = list(self.bench.queries)
         self.bench.queries.clear()
-        for ask in asks:
-            if isinstance(ask, ResolveRegex):
+        for query in queries:
+            if isinstance(query, ResolveRegex):
                 found = ResolvedRegex(("orders",), self.bench.topics.version, self.bench.wall_ms)
-                self.bench.run(RegexResolved(ask.group_id, dict.fromkeys(ask.patterns, found)))
+                self.bench.run(RegexResolved(query.group_id, dict.fromkeys(query.patterns, found)))
             else:
-                assert isinstance(ask, ComputeTarget)
-                result = self.bench.assignors.assign("uniform", ask.spec)  # type: ignore[arg-type]
-                given = AssignorFailure("own", "chance") if fail else result
-                self.bench.run(TargetComputed(ask.group_id, ask.group_epoch, given))
+                assert isinstance(query, ComputeTarget)
+                result = self.bench.assignors.assign("uniform", query.spec)  # type: ignore[arg-type]
+                outcome = AssignorFailure("own", "random failure") if fail else result
+                self.bench.run(TargetComputed(query.group_id, query.group_epoch, outcome))
 
     def check_readers(self) -> None:
         group = self.group
@@ -138,7 +152,7 @@ class Chaos:
         readers: dict[tuple[bytes, int], str] = {}
         for consumer in self.consumers:
             if consumer.member_id not in group.members:
-                continue  # its session has ended, whatever it believes
+                continue  # The session has expired, whatever the member believes.
             for topic_id, partitions in consumer.owned.items():
                 for partition in partitions:
                     other = readers.setdefault((topic_id, partition), consumer.member_id)
@@ -151,8 +165,8 @@ class Chaos:
         from_log: dict[str, Group] = {}
         for record in self.bench.records():
             replay(from_log, record)
-        again = from_log["g"]
-        assert isinstance(again, ConsumerGroup)
+        replayed = from_log["g"]
+        assert isinstance(replayed, ConsumerGroup)
         for name in (
             "epoch",
             "target_epoch",
@@ -162,24 +176,24 @@ class Chaos:
             "static_members",
             "resolved",
         ):
-            assert getattr(again, name) == getattr(group, name), name
+            assert getattr(replayed, name) == getattr(group, name), name
 
-    def calm_down(self) -> None:
+    def stop_faults(self) -> None:
         self.bench.append_error = None
         if not self.consumers:
             self.join()
-        # Static members that stepped out come back first, or would be waited for.
+        # Static members that left temporarily return first; otherwise the group would wait for them.
         for _ in range(12):
             for consumer in self.consumers:
-                self.beat(consumer, lose=False, say=True)
-                self.answer(fail=False)
+                self.beat(consumer, lose=False, report_owned=True)
+                self.complete_queries(fail=False)
             self.bench.advance(11_000)
         group = self.group
         assert group is not None
-        assert group.state_name == "Stable", self.story.text[-3_000:]
-        wanted = {name for consumer in self.consumers for name in consumer.topics}
-        wanted |= {"orders" for consumer in self.consumers if consumer.regex}
-        for name in wanted:
+        assert group.state_name == "Stable", self.transcript.text[-3_000:]
+        expected = {name for consumer in self.consumers for name in consumer.topics}
+        expected |= {"orders" for consumer in self.consumers if consumer.regex}
+        for name in expected:
             topic = self.bench.topics.by_name(name)
             assert topic is not None
             for partition in range(topic.partition_count):
@@ -187,13 +201,13 @@ class Chaos:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_whatever_happens(seed: int) -> None:
+def test_random_faults(seed: int) -> None:
     chaos = Chaos(seed)
     for step in range(STEPS):
         chaos.step()
         chaos.check_readers()
         if step % 10 == 0:
             chaos.check_log()
-    chaos.calm_down()
+    chaos.stop_faults()
     chaos.check_readers()
     chaos.check_log()

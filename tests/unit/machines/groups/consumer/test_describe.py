@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: what operators see."""
+"""ConsumerGroupDescribe: descriptions of consumer groups."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.support.groups.consumer_transcript import Consumer, Story
 from tests.support.groups.group_bench import Topics, topic_id
 
 
-def describe(story: Story, *group_ids: str) -> list[DescribedGroup]:
+def describe(transcript: Story, *group_ids: str) -> list[DescribedGroup]:
     request = ConsumerGroupDescribeRequest(group_ids=list(group_ids))
-    return story.bench.ask(request, ConsumerGroupDescribeResponse).groups
+    return transcript.bench.ask(request, ConsumerGroupDescribeResponse).groups
 
 
 def orders(*partitions: int) -> Assignment:
@@ -26,18 +26,18 @@ def orders(*partitions: int) -> Assignment:
     return Assignment(topic_partitions=[topic])
 
 
-def test_group_in_the_middle_of_its_reconciliation() -> None:
-    story = Story()
-    a = Consumer(story, "a", "orders", instance_id="i", rack_id="r", client_id="app-1")
+def test_group_during_its_reconciliation() -> None:
+    transcript = Story()
+    a = Consumer(transcript, "a", "orders", instance_id="i", rack_id="r", client_id="app-1")
     a.join()
-    assert describe(story, "g")[0].group_state == "Stable"
-    b = Consumer(story, "b", "orders")
+    assert describe(transcript, "g")[0].group_state == "Stable"
+    b = Consumer(transcript, "b", "orders")
     b.join()
-    assert describe(story, "g")[0].group_state == "Assigning"
-    story.bench.advance(1_000)
+    assert describe(transcript, "g")[0].group_state == "Assigning"
+    transcript.bench.advance(1_000)
     b.beat()
     a.beat()
-    (group,) = describe(story, "g")
+    (group,) = describe(transcript, "g")
     assert group == DescribedGroup(
         group_id="g",
         group_state="Reconciling",
@@ -73,13 +73,13 @@ def test_group_in_the_middle_of_its_reconciliation() -> None:
     )
 
 
-def test_groups_that_are_none() -> None:
-    story = Story()
-    ClassicClient(story.bench, "c", group="classic").join()
-    a = Consumer(story, "a", "orders")
+def test_groups_without_a_description() -> None:
+    transcript = Story()
+    ClassicClient(transcript.bench, "c", group="classic").join()
+    a = Consumer(transcript, "a", "orders")
     a.join()
     a.leave()
-    empty, classic, absent, nameless = describe(story, "g", "classic", "absent", "")
+    empty, classic, absent, nameless = describe(transcript, "g", "classic", "absent", "")
     assert (empty.group_state, empty.members, empty.group_epoch) == ("Empty", [], 3)
     assert classic.error_code == absent.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert classic.error_message == "Group 'classic' is not a consumer group"
@@ -88,8 +88,8 @@ def test_groups_that_are_none() -> None:
 
 
 def test_deleted_topics_are_not_shown() -> None:
-    story = Story()
-    Consumer(story, "a", "orders", "parcels").join()
-    story.change_topics("parcels is deleted", Topics({"orders": 4}, version=1), deleted=["parcels"])
-    (group,) = describe(story, "g")
+    transcript = Story()
+    Consumer(transcript, "a", "orders", "parcels").join()
+    transcript.change_topics("parcels is deleted", Topics({"orders": 4}, version=1), deleted=["parcels"])
+    (group,) = describe(transcript, "g")
     assert group.members[0].assignment == group.members[0].target_assignment == orders(0, 1, 2, 3)

@@ -1,4 +1,4 @@
-"""Sessions, rebalance timeouts and static members: who is taken out, and when."""
+"""Sessions, rebalance timeouts and static members: which members are fenced, and when."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from tests.support.groups.consumer_transcript import REBALANCE_TIMEOUT_MS, Consu
 from tests.support.groups.group_bench import GroupBench
 
 
-def test_silent_member_is_out_after_its_session() -> None:
-    story = Story()
-    a = Consumer(story, "a", "orders")
+def test_silent_member_is_fenced_after_its_session() -> None:
+    transcript = Story()
+    a = Consumer(transcript, "a", "orders")
     a.join()
-    story.bench.advance(44_999)
+    transcript.bench.advance(44_999)
     a.beat()
-    story.bench.advance(44_999)
-    story.lines.clear()
-    story.wait(1)
+    transcript.bench.advance(44_999)
+    transcript.lines.clear()
+    transcript.wait(1)
     a.beat()
     a.join("joins again")
-    assert story.text == (
+    assert transcript.text == (
         """\
 > 0.001 s pass
 x8 a
@@ -39,34 +39,34 @@ a at 4 has orders:0,1,2,3
     )
 
 
-def test_a_group_may_have_a_session_timeout_of_its_own() -> None:
+def test_group_may_have_its_own_session_timeout() -> None:
     overrides = {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "7000"}
-    story = Story(GroupBench(GroupSettings(group_overrides=lambda group_id: overrides)))
-    a = Consumer(story, "a", "orders")
+    transcript = Story(GroupBench(GroupSettings(group_overrides=lambda group_id: overrides)))
+    a = Consumer(transcript, "a", "orders")
     assert a.join().heartbeat_interval_ms == 7_000
-    story.bench.advance(49_999)
+    transcript.bench.advance(49_999)
     assert a.beat().error_code == ErrorCode.NONE
-    story.bench.advance(50_000)
+    transcript.bench.advance(50_000)
     assert a.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_member_that_does_not_revoke_is_fenced_after_its_rebalance_timeout() -> None:
-    story = Story()
-    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+    transcript = Story()
+    a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
-    story.bench.advance(1_000)
+    transcript.bench.advance(1_000)
     b.join()
     a.beat()
     for _ in range(2):
-        story.bench.advance(REBALANCE_TIMEOUT_MS // 2 - 1)
+        transcript.bench.advance(REBALANCE_TIMEOUT_MS // 2 - 1)
         a.beat("beats, but keeps it all")
         b.beat()
-    story.lines.clear()
-    story.wait(2)
+    transcript.lines.clear()
+    transcript.wait(2)
     a.beat()
-    story.bench.advance(1_000)
+    transcript.bench.advance(1_000)
     b.beat()
-    assert story.text == (
+    assert transcript.text == (
         """\
 > 0.002 s pass
 x8 a
@@ -85,41 +85,41 @@ b at 4 has orders:0,1,2,3
 
 
 def test_rebalance_timeout_ends_with_the_revocation() -> None:
-    story = Story()
-    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+    transcript = Story()
+    a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
-    story.bench.advance(1_000)
+    transcript.bench.advance(1_000)
     b.join()
     a.beat()
     a.own("says that it let go")
     for _ in range(3):
-        story.bench.advance(30_000)
+        transcript.bench.advance(30_000)
         a.beat()
         b.beat()
-    assert story.lines[-4:] == ["> a beats", "a at 3", "> b beats", "b at 3"]
+    assert transcript.lines[-4:] == ["> a beats", "a at 3", "> b beats", "b at 3"]
 
 
 def test_static_member_rejoins_with_its_partitions() -> None:
-    story = Story()
-    a = Consumer(story, "a", "orders", instance_id="i")
-    b = Consumer(story, "b", "orders")
+    transcript = Story()
+    a = Consumer(transcript, "a", "orders", instance_id="i")
+    b = Consumer(transcript, "b", "orders")
     a.join()
-    story.bench.advance(1_000)
+    transcript.bench.advance(1_000)
     b.join()
     a.beat()
     a.own("says that it let go")
     b.beat()
-    story.lines.clear()
+    transcript.lines.clear()
 
     a.leave(-2)
     b.beat()
-    a2 = Consumer(story, "a2", "orders", instance_id="i")
+    a2 = Consumer(transcript, "a2", "orders", instance_id="i")
     a2.join()
     a2.beat()
     a.epoch = 3
     a.beat("is still there")
     b.beat()
-    assert story.text == (
+    assert transcript.text == (
         """\
 > a leaves with -2
 8 a epoch -2 ← 2 stable orders:0@0,1@0
@@ -146,46 +146,46 @@ b at 3
 
 
 def test_static_member_that_does_not_rejoin_in_time_is_fenced() -> None:
-    story = Story()
-    a = Consumer(story, "a", "orders", instance_id="i")
+    transcript = Story()
+    a = Consumer(transcript, "a", "orders", instance_id="i")
     a.join()
-    story.bench.advance(40_000)
+    transcript.bench.advance(40_000)
     a.leave(-2)
-    story.lines.clear()
-    story.wait(5_000)
-    assert story.lines == ["> 5 s pass", "x8 a", "x7 a", "x5 a", "3 epoch 3"]
+    transcript.lines.clear()
+    transcript.wait(5_000)
+    assert transcript.lines == ["> 5 s pass", "x8 a", "x7 a", "x5 a", "3 epoch 3"]
 
 
-def test_static_member_may_leave_for_good() -> None:
-    story = Story()
-    a = Consumer(story, "a", "orders", instance_id="i")
+def test_static_member_may_leave_permanently() -> None:
+    transcript = Story()
+    a = Consumer(transcript, "a", "orders", instance_id="i")
     a.join()
     a.leave(-1)
-    assert story.lines[-6:] == ["> a leaves", "x8 a", "x7 a", "x5 a", "3 epoch 3", "a at -1"]
+    assert transcript.lines[-6:] == ["> a leaves", "x8 a", "x7 a", "x5 a", "3 epoch 3", "a at -1"]
 
 
-def test_instance_id_that_is_in_use_cannot_be_had() -> None:
-    story = Story()
-    Consumer(story, "a", "orders", instance_id="i").join()
-    other = Consumer(story, "other", "orders", instance_id="i")
+def test_instance_id_in_use_is_rejected() -> None:
+    transcript = Story()
+    Consumer(transcript, "a", "orders", instance_id="i").join()
+    other = Consumer(transcript, "other", "orders", instance_id="i")
     assert other.join().error_code == ErrorCode.UNRELEASED_INSTANCE_ID
     other.epoch = 2
     assert other.beat().error_code == ErrorCode.FENCED_INSTANCE_ID
     assert other.leave(-2).error_code == ErrorCode.FENCED_INSTANCE_ID
-    stranger = Consumer(story, "unknown", "orders", instance_id="unheard of")
-    stranger.epoch = 2
-    assert stranger.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    unknown = Consumer(transcript, "unknown", "orders", instance_id="unheard of")
+    unknown.epoch = 2
+    assert unknown.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_static_member_rejoins_with_another_subscription() -> None:
-    story = Story()
-    a = Consumer(story, "a", "orders", instance_id="i")
+    transcript = Story()
+    a = Consumer(transcript, "a", "orders", instance_id="i")
     a.join()
     a.leave(-2)
-    story.bench.advance(1_000)
-    story.lines.clear()
-    Consumer(story, "a2", "parcels", instance_id="i").join()
-    assert story.text == (
+    transcript.bench.advance(1_000)
+    transcript.lines.clear()
+    Consumer(transcript, "a2", "parcels", instance_id="i").join()
+    assert transcript.text == (
         """\
 > a2 joins parcels
 x8 a
@@ -205,21 +205,21 @@ a2 at 3 has parcels:0,1
 
 
 def test_members_get_a_full_session_when_the_coordinator_moves() -> None:
-    story = Story()
-    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+    transcript = Story()
+    a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
-    story.bench.advance(1_000)
+    transcript.bench.advance(1_000)
     b.join()
     a.beat()
-    story.bench.advance(40_000)
-    story.reload()
-    story.bench.advance(44_999)
+    transcript.bench.advance(40_000)
+    transcript.reload()
+    transcript.bench.advance(44_999)
     a.beat()
     b.beat()
-    story.lines.clear()
+    transcript.lines.clear()
     # The revocation timeout started again too, and has expired now.
-    story.wait(15_001)
+    transcript.wait(15_001)
     a.beat()
     b.beat()
-    assert story.lines[1:7] == ["x8 a", "x7 a", "x5 a", "3 epoch 4", "> a beats", "a: UNKNOWN_MEMBER_ID"]
-    assert story.lines[-1] == "b at 4 has orders:0,1,2,3"
+    assert transcript.lines[1:7] == ["x8 a", "x7 a", "x5 a", "3 epoch 4", "> a beats", "a: UNKNOWN_MEMBER_ID"]
+    assert transcript.lines[-1] == "b at 4 has orders:0,1,2,3"

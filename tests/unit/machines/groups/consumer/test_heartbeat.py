@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: joining, being led to the target, and everything that is refused."""
+"""ConsumerGroupHeartbeat: joining, the steps towards the target assignment, and every error."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.support.groups.consumer_transcript import Consumer, Story
 from tests.support.groups.group_bench import GroupBench, Topics, topic_id
 
 
-def test_first_member_gets_everything_at_epoch_two() -> None:
-    story = Story()
-    a = Consumer(story, "a", "orders", "parcels")
+def test_first_member_gets_all_partitions_at_epoch_two() -> None:
+    transcript = Story()
+    a = Consumer(transcript, "a", "orders", "parcels")
     a.join()
     a.own()
     a.beat()
-    assert story.text == (
+    assert transcript.text == (
         """\
 > a joins orders parcels
 5 a orders,parcels
@@ -40,10 +40,10 @@ a at 2
 
 
 def test_second_member_waits_until_the_first_has_revoked() -> None:
-    story = Story()
-    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+    transcript = Story()
+    a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
-    story.wait(1_000)
+    transcript.wait(1_000)
     b.join()
     a.beat()
     a.beat("beats, busy with the last records")
@@ -51,7 +51,7 @@ def test_second_member_waits_until_the_first_has_revoked() -> None:
     a.own("says that it let go")
     b.beat()
     b.own()
-    assert story.text == (
+    assert transcript.text == (
         """\
 > a joins orders
 5 a orders
@@ -90,15 +90,15 @@ b at 3
 
 
 def test_targets_are_an_interval_apart() -> None:
-    """Of two that come in the same second the second waits for the next target, as does the group."""
-    story = Story()
-    Consumer(story, "a", "orders").join()
-    b = Consumer(story, "b", "orders")
+    """Of two members that join in the same second, the second one waits for the next target assignment."""
+    transcript = Story()
+    Consumer(transcript, "a", "orders").join()
+    b = Consumer(transcript, "b", "orders")
     b.join()
     b.beat()
-    story.wait(1_000)
+    transcript.wait(1_000)
     b.beat()
-    assert story.text == (
+    assert transcript.text == (
         """\
 > a joins orders
 5 a orders
@@ -125,26 +125,26 @@ b at 3
     )
 
 
-def test_a_group_may_have_an_assignment_interval_of_its_own() -> None:
+def test_group_may_have_its_own_assignment_interval() -> None:
     settings = GroupSettings(group_overrides=lambda group_id: {"consumer.assignment.interval.ms": "0"})
-    story = Story(GroupBench(settings))
-    Consumer(story, "a", "orders").join()
-    b = Consumer(story, "b", "orders")
+    transcript = Story(GroupBench(settings))
+    Consumer(transcript, "a", "orders").join()
+    b = Consumer(transcript, "b", "orders")
     b.join()
     assert b.epoch == 3
 
 
 def test_partitions_of_a_leaving_member_go_to_the_others() -> None:
-    story = Story()
-    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+    transcript = Story()
+    a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
     b.join()
-    story.wait(1_000)
-    story.lines.clear()
+    transcript.wait(1_000)
+    transcript.lines.clear()
     b.leave()
     a.beat()
     a.leave()
-    assert story.text == (
+    assert transcript.text == (
         """\
 > b leaves
 x8 b
@@ -164,18 +164,18 @@ x5 a
 a at -1
 """
     )
-    assert story.bench.shard.state.groups["g"].state_name == "Empty"
+    assert transcript.bench.shard.state.groups["g"].state_name == "Empty"
 
 
 def test_member_that_missed_a_response_is_not_fenced() -> None:
-    story = Story()
-    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+    transcript = Story()
+    a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
-    story.wait(1_000)
+    transcript.wait(1_000)
     b.join()
     a.beat()
     a.own("says that it let go")
-    story.lines.clear()
+    transcript.lines.clear()
 
     a.epoch = 2
     a.own("never heard of epoch 3")
@@ -187,7 +187,7 @@ def test_member_that_missed_a_response_is_not_fenced() -> None:
     a.epoch = 4
     a.beat("is ahead of its time")
     a.join("gives up everything and joins")
-    assert story.text == (
+    assert transcript.text == (
         """\
 > a never heard of epoch 3
 a at 3
@@ -204,8 +204,8 @@ a at 3 has orders:0,1
 
 
 def test_full_request_gets_the_whole_assignment() -> None:
-    story = Story()
-    a = Consumer(story, "a", "orders")
+    transcript = Story()
+    a = Consumer(transcript, "a", "orders")
     a.join()
     response = a.send(
         "repeats everything",
@@ -214,17 +214,17 @@ def test_full_request_gets_the_whole_assignment() -> None:
         topic_partitions=a.held(),
     )
     assert response.assignment is not None
-    assert story.lines[-2:] == ["> a repeats everything", "a at 2 has orders:0,1,2,3"]
+    assert transcript.lines[-2:] == ["> a repeats everything", "a at 2 has orders:0,1,2,3"]
 
 
-def test_what_is_left_null_stays() -> None:
-    story = Story()
-    a = Consumer(story, "a", "orders", rack_id="r1", assignor="range")
+def test_null_fields_keep_their_values() -> None:
+    transcript = Story()
+    a = Consumer(transcript, "a", "orders", rack_id="r1", assignor="range")
     a.join()
     a.send("gets another timeout", rebalance_timeout_ms=1_000)
-    group = story.bench.shard.state.groups["g"]
-    assert story.lines[-2:] == ["5 a orders", "a at 2"]
-    value = story.bench.records()[-1].value
+    group = transcript.bench.shard.state.groups["g"]
+    assert transcript.lines[-2:] == ["5 a orders", "a at 2"]
+    value = transcript.bench.records()[-1].value
     assert value is not None
     assert "rack_id='r1'" in repr(value)
     assert "server_assignor='range'" in repr(value)
@@ -233,15 +233,15 @@ def test_what_is_left_null_stays() -> None:
 
 
 def test_new_subscription_revokes_topics_at_once() -> None:
-    story = Story()
-    a = Consumer(story, "a", "orders", "parcels")
+    transcript = Story()
+    a = Consumer(transcript, "a", "orders", "parcels")
     a.join()
-    story.lines.clear()
+    transcript.lines.clear()
     a.subscribe("parcels")
     a.own("says that it let go")
-    story.wait(1_000)
+    transcript.wait(1_000)
     a.beat()
-    assert story.text == (
+    assert transcript.text == (
         """\
 > a subscribes to parcels
 5 a parcels
@@ -262,28 +262,28 @@ a at 3
 
 
 def test_member_without_topics_is_a_member() -> None:
-    story = Story()
-    a = Consumer(story, "a")
+    transcript = Story()
+    a = Consumer(transcript, "a")
     a.join()
-    assert story.lines == ["> a joins", "5 a", "8 a epoch 1 ← 0 stable", "a at 1 has nothing"]
-    assert story.bench.shard.state.groups["g"].state_name == "Stable"
+    assert transcript.lines == ["> a joins", "5 a", "8 a epoch 1 ← 0 stable", "a at 1 has nothing"]
+    assert transcript.bench.shard.state.groups["g"].state_name == "Stable"
 
 
 def test_topic_changes_apply_with_the_next_heartbeat() -> None:
-    story = Story()
-    a = Consumer(story, "a", "orders", "parcels")
+    transcript = Story()
+    a = Consumer(transcript, "a", "orders", "parcels")
     a.join()
-    story.wait(1_000)
-    story.lines.clear()
-    story.change_topics("orders grows", Topics({"orders": 5, "parcels": 2}, version=1))
+    transcript.wait(1_000)
+    transcript.lines.clear()
+    transcript.change_topics("orders grows", Topics({"orders": 5, "parcels": 2}, version=1))
     a.beat()
-    story.wait(1_000)
-    gone = Topics({"orders": 5}, version=2)
-    story.change_topics("parcels is deleted", gone, deleted=["parcels"])
+    transcript.wait(1_000)
+    left = Topics({"orders": 5}, version=2)
+    transcript.change_topics("parcels is deleted", left, deleted=["parcels"])
     a.beat()
     a.own()
     a.beat()
-    assert story.text == (
+    assert transcript.text == (
         """\
 > orders grows
 > a beats
@@ -309,18 +309,18 @@ a at 4
     )
 
 
-def test_change_of_another_topic_costs_nothing() -> None:
-    story = Story()
-    a = Consumer(story, "a", "orders")
+def test_change_of_an_unsubscribed_topic_has_no_effect() -> None:
+    transcript = Story()
+    a = Consumer(transcript, "a", "orders")
     a.join()
-    story.change_topics("parcels grows", Topics({"orders": 4, "parcels": 9}, version=1))
+    transcript.change_topics("parcels grows", Topics({"orders": 4, "parcels": 9}, version=1))
     a.beat()
-    assert story.lines[-3:] == ["> parcels grows", "> a beats", "a at 2"]
+    assert transcript.lines[-3:] == ["> parcels grows", "> a beats", "a at 2"]
 
 
 def test_version_0_generates_member_ids() -> None:
-    story = Story()
-    a = Consumer(story, "", "orders")
+    transcript = Story()
+    a = Consumer(transcript, "", "orders")
     response = a.join(version=0)
     assert response.error_code == ErrorCode.NONE
     assert a.member_id == "00000000-0000-0000-0000-000000000001"
@@ -360,7 +360,7 @@ def request(**fields: object) -> ConsumerGroupHeartbeatRequest:
         ({"subscribed_topic_regex": "(unclosed"}, ErrorCode.INVALID_REGULAR_EXPRESSION),
     ],
 )
-def test_refused(fields: dict[str, object], code: ErrorCode) -> None:
+def test_invalid_requests_are_rejected(fields: dict[str, object], code: ErrorCode) -> None:
     bench = GroupBench()
     response = bench.ask(request(**fields), ConsumerGroupHeartbeatResponse)
     assert response.error_code == code
@@ -370,15 +370,15 @@ def test_refused(fields: dict[str, object], code: ErrorCode) -> None:
 
 
 def test_unknown_members_and_full_groups_are_rejected() -> None:
-    story = Story(GroupBench(GroupSettings(consumer_max_size=1)))
-    a = Consumer(story, "a", "orders")
+    transcript = Story(GroupBench(GroupSettings(consumer_max_size=1)))
+    a = Consumer(transcript, "a", "orders")
     a.join()
-    stranger = Consumer(story, "stranger", "orders")
-    stranger.epoch = 2
-    stranger.beat()
-    stranger.join()
+    unknown = Consumer(transcript, "stranger", "orders")
+    unknown.epoch = 2
+    unknown.beat()
+    unknown.join()
     a.join("joins again")
-    assert story.lines[7:] == [
+    assert transcript.lines[7:] == [
         "> stranger beats",
         "stranger: GROUP_MAX_SIZE_REACHED",
         "> stranger joins orders",
@@ -389,15 +389,15 @@ def test_unknown_members_and_full_groups_are_rejected() -> None:
 
 
 def test_unknown_member() -> None:
-    story = Story()
-    Consumer(story, "a", "orders").join()
-    stranger = Consumer(story, "stranger", "orders")
-    stranger.epoch = 2
-    assert stranger.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    assert stranger.leave().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    transcript = Story()
+    Consumer(transcript, "a", "orders").join()
+    unknown = Consumer(transcript, "stranger", "orders")
+    unknown.epoch = 2
+    assert unknown.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert unknown.leave().error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_switched_off() -> None:
+def test_protocol_disabled() -> None:
     assert GroupSettings().has_consumer_groups
     assert not GroupSettings(rebalance_protocols=frozenset({"classic"})).has_consumer_groups
     assert not GroupSettings(group_version=0).has_consumer_groups
@@ -410,46 +410,46 @@ def test_empty_classic_group_is_replaced() -> None:
     bench.advance(3_000)
     classic.joined()
     classic.leave()
-    story = Story(bench)
-    Consumer(story, "a", "orders").join()
-    assert story.lines[1:4] == ["x2", "5 a orders", "3 epoch 2"]
-    assert story.lines[-1] == "a at 2 has orders:0,1,2,3"
+    transcript = Story(bench)
+    Consumer(transcript, "a", "orders").join()
+    assert transcript.lines[1:4] == ["x2", "5 a orders", "3 epoch 2"]
+    assert transcript.lines[-1] == "a at 2 has orders:0,1,2,3"
 
 
 def test_group_that_only_holds_offsets_is_replaced() -> None:
     bench = GroupBench()
     assert ClassicClient(bench, "c").commit(5) == ErrorCode.NONE
-    story = Story(bench)
-    a = Consumer(story, "a", "orders")
+    transcript = Story(bench)
+    a = Consumer(transcript, "a", "orders")
     a.join()
-    assert story.lines[1] == "x2"
+    assert transcript.lines[1] == "x2"
     assert a.epoch == 2
     bench.reload()
     assert bench.shard.state.groups["g"].state_name == "Stable"
 
 
 def test_failed_append_changes_nothing() -> None:
-    story = Story()
-    story.bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
-    a = Consumer(story, "a", "orders")
+    transcript = Story()
+    transcript.bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    a = Consumer(transcript, "a", "orders")
     assert a.join().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert story.bench.shard.state.groups == {}
+    assert transcript.bench.shard.state.groups == {}
     a.join("tries again:")
-    story.bench.append_error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    transcript.bench.append_error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert a.leave().error_code == ErrorCode.NOT_COORDINATOR
     a.epoch = 2
     a.beat()
-    assert story.lines[-1] == "a at 2"
-    story.wait(45_000)
-    assert story.lines[-4:] == ["x8 a", "x7 a", "x5 a", "3 epoch 3"]
+    assert transcript.lines[-1] == "a at 2"
+    transcript.wait(45_000)
+    assert transcript.lines[-4:] == ["x8 a", "x7 a", "x5 a", "3 epoch 3"]
 
 
 def test_member_with_another_instance_id_releases_the_first() -> None:
-    story = Story()
-    a = Consumer(story, "a", "orders", instance_id="i")
+    transcript = Story()
+    a = Consumer(transcript, "a", "orders", instance_id="i")
     a.join()
     a.instance_id = "j"
     a.join()
     a.leave()
-    b = Consumer(story, "b", "orders", instance_id="i")
+    b = Consumer(transcript, "b", "orders", instance_id="i")
     assert b.join().error_code == ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""Groups that change their kind with members in them, and classic members inside a consumer group."""
+"""Groups that are converted with members in them, and classic members inside a consumer group."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def assigned(topics: Mapping[str, list[int]], user_data: bytes | None = None) ->
 
 
 class Classic:
-    """A cooperative client of the classic protocol: it joins with what it has."""
+    """A cooperative client of the classic protocol that joins with its owned partitions."""
 
-    def __init__(self, story: Story, name: str, *topics: str, instance: str | None = None) -> None:
-        self.story = story
+    def __init__(self, transcript: Story, name: str, *topics: str, instance: str | None = None) -> None:
+        self.transcript = transcript
         self.topics = topics or ("orders",)
-        self.client = ClassicClient(story.bench, name, instance=instance)
+        self.client = ClassicClient(transcript.bench, name, instance=instance)
         self.owned: dict[str, list[int]] = {}
 
     def join(self) -> ErrorCode:
@@ -50,26 +50,26 @@ class Classic:
             topics=list(self.topics), owned_partitions=owned, rack_id="r"
         )
         self.client.protocols = {"cooperative-sticky": b"\x00\x03" + subscription.to_bytes(3)}
-        self.story.tell(f"{self.client.name} joins")
+        self.transcript.tell(f"{self.client.name} joins")
         response = self.client.join()
-        self.story.show()
+        self.transcript.show()
         if response is None:
             return ErrorCode.NONE
         if response.error_code == ErrorCode.NONE:
-            self.story.lines.append(f"{self.client.name} in generation {response.generation_id}")
+            self.transcript.lines.append(f"{self.client.name} in generation {response.generation_id}")
         return ErrorCode(response.error_code)
 
     def sync(self) -> ErrorCode:
-        self.story.tell(f"{self.client.name} syncs")
-        answer = self.client.sync()
-        self.story.show()
-        if isinstance(answer, ErrorCode):
-            return answer
-        assert answer is not None
-        got = read_assignment(answer).assigned_partitions
-        self.owned = {topic.topic: topic.partitions for topic in got}
-        words = "".join(f" {topic}:{','.join(map(str, held))}" for topic, held in self.owned.items())
-        self.story.lines.append(f"{self.client.name} has{words or ' nothing'}")
+        self.transcript.tell(f"{self.client.name} syncs")
+        result = self.client.sync()
+        self.transcript.show()
+        if isinstance(result, ErrorCode):
+            return result
+        assert result is not None
+        assigned_partitions = read_assignment(result).assigned_partitions
+        self.owned = {topic.topic: topic.partitions for topic in assigned_partitions}
+        owned = "".join(f" {topic}:{','.join(map(str, held))}" for topic, held in self.owned.items())
+        self.transcript.lines.append(f"{self.client.name} has{owned or ' nothing'}")
         return ErrorCode.NONE
 
     def beat(self) -> ErrorCode:
@@ -77,13 +77,13 @@ class Classic:
 
 
 def stable_classic(
-    story: Story, members: Mapping[str, dict[str, list[int]]], instance: str | None = None
+    transcript: Story, members: Mapping[str, dict[str, list[int]]], instance: str | None = None
 ) -> list[Classic]:
-    """A live classic group whose leader has assigned this."""
-    clients = [Classic(story, name, instance=instance if name == "c" else None) for name in members]
+    """A stable classic group with the given assignment."""
+    clients = [Classic(transcript, name, instance=instance if name == "c" else None) for name in members]
     for each in clients:
         each.join()
-    story.bench.advance(6_000)
+    transcript.bench.advance(6_000)
     for each in clients:
         each.client.joined()
         each.owned = members[each.client.name]
@@ -95,15 +95,15 @@ def stable_classic(
     for each in clients:
         if each is not leader:
             each.client.synced()
-    story.show()
-    story.lines.clear()
+    transcript.show()
+    transcript.lines.clear()
     return clients
 
 
-def test_live_classic_group_becomes_a_consumer_group() -> None:
-    story = Story()
-    c, d = stable_classic(story, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
-    a = Consumer(story, "a", "orders")
+def test_stable_classic_group_becomes_a_consumer_group() -> None:
+    transcript = Story()
+    c, d = stable_classic(transcript, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
+    a = Consumer(transcript, "a", "orders")
     a.join()
     assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
     c.join()
@@ -112,12 +112,12 @@ def test_live_classic_group_becomes_a_consumer_group() -> None:
     d.join()
     d.sync()
     a.beat()
-    assert d.beat() is ErrorCode.REBALANCE_IN_PROGRESS, "it has yet to say that it let go"
+    assert d.beat() is ErrorCode.REBALANCE_IN_PROGRESS, "the member has not confirmed the revocation yet"
     d.join()
     d.sync()
     a.beat()
     assert (c.beat(), d.beat()) == (ErrorCode.NONE, ErrorCode.NONE)
-    assert story.text == (
+    assert transcript.text == (
         f"""\
 > a joins orders
 x2
@@ -165,30 +165,30 @@ a at 2 has orders:3
 
 
 def test_classic_member_rejoins_when_others_have_revoked() -> None:
-    story = Story()
-    a = Consumer(story, "a", "orders")
+    transcript = Story()
+    a = Consumer(transcript, "a", "orders")
     a.join()
-    story.bench.advance(1_000)
-    c = Classic(story, "c")
+    transcript.bench.advance(1_000)
+    c = Classic(transcript, "c")
     c.join()
     c.sync()
-    assert c.beat() is ErrorCode.NONE, "there is nothing to get yet"
+    assert c.beat() is ErrorCode.NONE, "no partition is free yet"
     a.beat()
     a.own("says that it let go")
     assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
     c.join()
     c.sync()
     assert c.beat() is ErrorCode.NONE
-    assert story.lines[-1] == "c has orders:2,3"
+    assert transcript.lines[-1] == "c has orders:2,3"
 
 
 def test_parked_requests_fail_with_rebalance_in_progress() -> None:
-    story = Story()
-    (c,) = stable_classic(story, {"c": {"orders": [0, 1, 2, 3]}})
-    d = Classic(story, "d")
+    transcript = Story()
+    (c,) = stable_classic(transcript, {"c": {"orders": [0, 1, 2, 3]}})
+    d = Classic(transcript, "d")
     d.join()
     assert d.client.waits
-    Consumer(story, "a", "orders").join()
+    Consumer(transcript, "a", "orders").join()
     assert d.client.joined().error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert d.join() is ErrorCode.NONE
     assert d.client.generation == 2
@@ -196,55 +196,55 @@ def test_parked_requests_fail_with_rebalance_in_progress() -> None:
 
 
 def test_classic_members_keep_their_sessions() -> None:
-    story = Story()
-    c, d = stable_classic(story, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
-    a = Consumer(story, "a", "orders")
+    transcript = Story()
+    c, d = stable_classic(transcript, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
+    a = Consumer(transcript, "a", "orders")
     a.join()
-    story.bench.advance(SESSION_MS - 1)
+    transcript.bench.advance(SESSION_MS - 1)
     assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
-    story.lines.clear()
-    story.show()
-    story.lines.clear()
-    story.wait(1)
-    assert story.lines == ["> 0.001 s pass", f"x8 {D}", f"x7 {D}", f"x5 {D}", "3 epoch 3"]
+    transcript.lines.clear()
+    transcript.show()
+    transcript.lines.clear()
+    transcript.wait(1)
+    assert transcript.lines == ["> 0.001 s pass", f"x8 {D}", f"x7 {D}", f"x5 {D}", "3 epoch 3"]
     assert d.beat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_classic_member_must_join_again_and_sync_in_time() -> None:
-    story = Story(GroupBench(GroupSettings(consumer_assignment_interval_ms=0)))
-    (c,) = stable_classic(story, {"c": {"orders": [0, 1, 2, 3]}})
-    a = Consumer(story, "a", "orders")
+def test_classic_member_must_rejoin_and_sync_in_time() -> None:
+    transcript = Story(GroupBench(GroupSettings(consumer_assignment_interval_ms=0)))
+    (c,) = stable_classic(transcript, {"c": {"orders": [0, 1, 2, 3]}})
+    a = Consumer(transcript, "a", "orders")
     a.join()
     for _ in range(5):
-        story.bench.advance(6_000)
+        transcript.bench.advance(6_000)
         a.beat()
         c.beat()
     assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
-    story.bench.advance(6_000)
-    assert c.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "it never joined again"
+    transcript.bench.advance(6_000)
+    assert c.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "the member never rejoined"
 
     c.client.member_id = ""
     assert c.join() is ErrorCode.NONE
     for _ in range(5):
-        story.bench.advance(5_999)
+        transcript.bench.advance(5_999)
         a.beat()
         c.beat()
-    story.bench.advance(6)
-    assert c.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "it never asked what it got"
+    transcript.bench.advance(6)
+    assert c.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "the member never sent SyncGroup"
 
 
 def test_group_is_downgraded_with_its_last_consumer_member() -> None:
-    story = Story()
-    c, d = stable_classic(story, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
-    a = Consumer(story, "a", "orders")
+    transcript = Story()
+    c, d = stable_classic(transcript, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
+    a = Consumer(transcript, "a", "orders")
     a.join()
     for each in (c, d, d):
         each.join()
         each.sync()
     a.beat()
-    story.lines.clear()
+    transcript.lines.clear()
     a.leave()
-    assert story.text == (
+    assert transcript.text == (
         f"""\
 > a leaves
 x8 {C}
@@ -263,41 +263,41 @@ x3
 a at -1
 """
     )
-    group = story.bench.shard.state.groups["g"]
+    group = transcript.bench.shard.state.groups["g"]
     assert isinstance(group, ClassicGroup)
-    story.bench.advance(0)
+    transcript.bench.advance(0)
     assert group.state_name == "PreparingRebalance"
     assert (c.beat(), d.beat()) == (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.REBALANCE_IN_PROGRESS)
     c.join()
     d.join()
     assert c.client.joined().generation_id == 3
 
-    story.bench.reload()
-    assert story.bench.shard.state.groups["g"].state_name == "Stable"
+    transcript.bench.reload()
+    assert transcript.bench.shard.state.groups["g"].state_name == "Stable"
 
 
-def test_session_of_the_last_new_member_ends() -> None:
+def test_group_is_downgraded_when_the_session_of_its_last_consumer_member_expires() -> None:
     settings = GroupSettings(consumer_min_session_timeout_ms=5_000, consumer_session_timeout_ms=5_000)
-    story = Story(GroupBench(settings))
-    (c,) = stable_classic(story, {"c": {"orders": [0, 1, 2, 3]}})
-    Consumer(story, "a", "orders").join()
+    transcript = Story(GroupBench(settings))
+    (c,) = stable_classic(transcript, {"c": {"orders": [0, 1, 2, 3]}})
+    Consumer(transcript, "a", "orders").join()
     for _ in range(2):
         c.join()
         c.sync()
-    story.bench.advance(5_000)
-    assert isinstance(story.bench.shard.state.groups["g"], ClassicGroup)
+    transcript.bench.advance(5_000)
+    assert isinstance(transcript.bench.shard.state.groups["g"], ClassicGroup)
     assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_static_member_changes_protocols_back_and_forth() -> None:
-    story = Story()
-    stable_classic(story, {"c": {"orders": [0, 1, 2, 3]}}, instance="i")
+    transcript = Story()
+    stable_classic(transcript, {"c": {"orders": [0, 1, 2, 3]}}, instance="i")
     first, second = f"i{C[1:]}", f"i{D[1:]}"
-    a = Consumer(story, "a", "orders", instance_id="i")
+    a = Consumer(transcript, "a", "orders", instance_id="i")
     a.join()
-    back = Classic(story, "c", instance="i")
+    back = Classic(transcript, "c", instance="i")
     back.join()
-    assert story.text == (
+    assert transcript.text == (
         f"""\
 > a joins orders
 x2
@@ -334,25 +334,25 @@ x3
 c in generation 1
 """
     )
-    assert isinstance(story.bench.shard.state.groups["g"], ClassicGroup)
+    assert isinstance(transcript.bench.shard.state.groups["g"], ClassicGroup)
     assert a.beat().error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    story.bench.reload()
-    assert isinstance(story.bench.shard.state.groups["g"], ClassicGroup)
+    transcript.bench.reload()
+    assert isinstance(transcript.bench.shard.state.groups["g"], ClassicGroup)
 
 
-def test_policy_can_forbid_the_downgrade() -> None:
-    story = Story(GroupBench(GroupSettings(consumer_migration_policy="upgrade")))
-    stable_classic(story, {"c": {"orders": [0, 1, 2, 3]}})
-    a = Consumer(story, "a", "orders")
+def test_migration_policy_can_forbid_the_downgrade() -> None:
+    transcript = Story(GroupBench(GroupSettings(consumer_migration_policy="upgrade")))
+    stable_classic(transcript, {"c": {"orders": [0, 1, 2, 3]}})
+    a = Consumer(transcript, "a", "orders")
     a.join()
     a.leave()
-    assert isinstance(story.bench.shard.state.groups["g"], ConsumerGroup)
+    assert isinstance(transcript.bench.shard.state.groups["g"], ConsumerGroup)
 
 
-def test_classic_members_alone_share_out_what_the_last_of_the_new_protocol_had() -> None:
-    story = Story(GroupBench(GroupSettings(consumer_migration_policy="upgrade")))
-    (c,) = stable_classic(story, {"c": {"orders": [0, 1, 2, 3]}})
-    a = Consumer(story, "a", "orders")
+def test_remaining_classic_members_get_the_partitions_of_the_last_consumer_member() -> None:
+    transcript = Story(GroupBench(GroupSettings(consumer_migration_policy="upgrade")))
+    (c,) = stable_classic(transcript, {"c": {"orders": [0, 1, 2, 3]}})
+    a = Consumer(transcript, "a", "orders")
     a.join()
     for _ in range(2):
         assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
@@ -361,9 +361,11 @@ def test_classic_members_alone_share_out_what_the_last_of_the_new_protocol_had()
     a.beat()
     assert c.beat() is ErrorCode.NONE
     assert len(c.owned["orders"]) == 2
-    story.bench.advance(1_000)
+    transcript.bench.advance(1_000)
     a.leave()
-    assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS, "no other member would trigger a new target"
+    assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS, (
+        "no other member would trigger a new target assignment"
+    )
     c.join()
     c.sync()
     assert c.owned == {"orders": [0, 1, 2, 3]}
@@ -378,25 +380,25 @@ def test_classic_members_alone_share_out_what_the_last_of_the_new_protocol_had()
         GroupSettings(consumer_max_size=1),
     ],
 )
-def test_settings_can_forbid_the_upgrade(settings: GroupSettings) -> None:
-    story = Story(GroupBench(settings))
-    c, _ = stable_classic(story, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
-    assert Consumer(story, "a", "orders").join().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+def test_migration_policy_can_forbid_the_upgrade(settings: GroupSettings) -> None:
+    transcript = Story(GroupBench(settings))
+    c, _ = stable_classic(transcript, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
+    assert Consumer(transcript, "a", "orders").join().error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert c.beat() is ErrorCode.NONE
 
 
 @pytest.mark.parametrize(
     "assignment",
     [b"\x00", b"\x00\x01garbage", assigned({"orders": [2]}, user_data=b"mine"), assigned({"orders": [0, 1]})],
-    ids=["cut", "garbage", "user data", "given twice"],
+    ids=["truncated", "garbage", "user data", "assigned twice"],
 )
 def test_groups_that_cannot_be_upgraded(assignment: bytes) -> None:
-    story = Story()
-    c, d = stable_classic(story, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
-    group = story.bench.shard.state.groups["g"]
+    transcript = Story()
+    c, d = stable_classic(transcript, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
+    group = transcript.bench.shard.state.groups["g"]
     assert isinstance(group, ClassicGroup)
     group.members[D].assignment = assignment
-    response = Consumer(story, "a", "orders").join()
+    response = Consumer(transcript, "a", "orders").join()
     assert response.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert response.error_message is not None
     assert "cannot become a consumer group" in response.error_message
@@ -404,50 +406,50 @@ def test_groups_that_cannot_be_upgraded(assignment: bytes) -> None:
 
 
 def test_rejected_member_does_not_change_the_classic_group() -> None:
-    story = Story()
-    (c,) = stable_classic(story, {"c": {"orders": [0, 1, 2, 3]}})
-    d = Classic(story, "d")
+    transcript = Story()
+    (c,) = stable_classic(transcript, {"c": {"orders": [0, 1, 2, 3]}})
+    d = Classic(transcript, "d")
     d.join()
     assert d.client.waits
-    assert Consumer(story, "a", regex="(").join().error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
-    assert d.client.waits, "its call is still parked"
+    assert Consumer(transcript, "a", regex="(").join().error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert d.client.waits, "its JoinGroup is still parked"
     c.join()
     assert c.client.generation == 2
 
 
 def test_other_protocol_types_cannot_join() -> None:
-    story = Story()
+    transcript = Story()
     connect = ClassicClient(
-        story.bench, "w", protocol_type="connect", protocols={"default": b"", "compatible": b""}
+        transcript.bench, "w", protocol_type="connect", protocols={"default": b"", "compatible": b""}
     )
     connect.join()
-    story.bench.advance(3_000)
+    transcript.bench.advance(3_000)
     connect.joined()
-    assert Consumer(story, "a", "orders").join().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert Consumer(transcript, "a", "orders").join().error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 @pytest.mark.parametrize("instance_id", [None, "i", "another"])
-def test_without_migration_classic_members_stay_out_of_a_consumer_group(instance_id: str | None) -> None:
-    story = Story(GroupBench(GroupSettings(consumer_migration_policy="disabled")))
-    Consumer(story, "a", "orders", instance_id="i").join()
-    response = ClassicClient(story.bench, "c", instance=instance_id).join()
+def test_without_migration_classic_members_cannot_join_a_consumer_group(instance_id: str | None) -> None:
+    transcript = Story(GroupBench(GroupSettings(consumer_migration_policy="disabled")))
+    Consumer(transcript, "a", "orders", instance_id="i").join()
+    response = ClassicClient(transcript.bench, "c", instance=instance_id).join()
     assert response is not None
     assert (response.error_code, response.member_id) == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
 
 
 def test_errors_of_classic_clients() -> None:
-    story = Story()
-    a = Consumer(story, "a", "orders")
+    transcript = Story()
+    a = Consumer(transcript, "a", "orders")
     a.join()
-    bench = story.bench
+    bench = transcript.bench
 
-    def join_with(**words: object) -> ErrorCode:
-        client = ClassicClient(bench, "c", **words)  # type: ignore[arg-type]
+    def join_with(**owned: object) -> ErrorCode:
+        client = ClassicClient(bench, "c", **owned)  # type: ignore[arg-type]
         client.member_id = "named"
         response = client.join()
         assert response is not None
         code = ErrorCode(response.error_code)
-        # Apache Kafka checks the session before it looks at the group, and names the member only there.
+        # Apache Kafka checks the session before the group and names the member only there.
         assert response.member_id == ("named" if code is ErrorCode.INVALID_SESSION_TIMEOUT else "")
         return code
 
@@ -456,7 +458,7 @@ def test_errors_of_classic_clients() -> None:
     assert join_with(protocols={}) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert join_with(protocols={"range": b"\x00"}) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
-    c = Classic(story, "c")
+    c = Classic(transcript, "c")
     assert c.join() is ErrorCode.NONE
     assert join_with(protocols={"sticky": b""}) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     c.client.generation += 1
@@ -467,25 +469,25 @@ def test_errors_of_classic_clients() -> None:
     assert c.sync() is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     c.client.member_id = "a"
     c.client.generation = a.epoch
-    assert c.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "it speaks the new protocol"
+    assert c.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "it uses the consumer protocol"
     c.client.member_id = "unknown"
     assert c.beat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_operators_remove_members_of_both_protocols() -> None:
-    story = Story()
-    Consumer(story, "a", "orders", instance_id="i").join()
-    Consumer(story, "b", "orders").join()
-    c = Classic(story, "c")
+    transcript = Story()
+    Consumer(transcript, "a", "orders", instance_id="i").join()
+    Consumer(transcript, "b", "orders").join()
+    c = Classic(transcript, "c")
     c.join()
-    story.lines.clear()
+    transcript.lines.clear()
     leaving = [
         MemberIdentity(member_id="", group_instance_id="i"),
         MemberIdentity(member_id=c.client.member_id),
         MemberIdentity(member_id="unknown"),
         MemberIdentity(member_id="another", group_instance_id="i"),
     ]
-    response = story.bench.ask(LeaveGroupRequest(group_id="g", members=leaving), LeaveGroupResponse)
+    response = transcript.bench.ask(LeaveGroupRequest(group_id="g", members=leaving), LeaveGroupResponse)
     assert [ErrorCode(member.error_code) for member in response.members] == [
         ErrorCode.NONE,
         ErrorCode.NONE,
@@ -493,48 +495,50 @@ def test_operators_remove_members_of_both_protocols() -> None:
         ErrorCode.FENCED_INSTANCE_ID,
     ]
     assert response.members[0].group_instance_id == "i"
-    group = story.bench.shard.state.groups["g"]
+    group = transcript.bench.shard.state.groups["g"]
     assert isinstance(group, ConsumerGroup)
     assert list(group.members) == ["b"]
-    old = story.bench.ask(LeaveGroupRequest(group_id="g", member_id="unknown"), LeaveGroupResponse, version=1)
+    old = transcript.bench.ask(
+        LeaveGroupRequest(group_id="g", member_id="unknown"), LeaveGroupResponse, version=1
+    )
     assert old.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_members_show_which_protocol_they_speak() -> None:
-    story = Story()
-    stable_classic(story, {"c": {"orders": [0, 1, 2, 3]}})
-    Consumer(story, "a", "orders").join()
+def test_members_show_their_protocol() -> None:
+    transcript = Story()
+    stable_classic(transcript, {"c": {"orders": [0, 1, 2, 3]}})
+    Consumer(transcript, "a", "orders").join()
     request = ConsumerGroupDescribeRequest(group_ids=["g"])
-    (group,) = story.bench.ask(request, ConsumerGroupDescribeResponse).groups
+    (group,) = transcript.bench.ask(request, ConsumerGroupDescribeResponse).groups
     assert [(member.member_id, member.member_type) for member in group.members] == [(C, 0), ("a", 1)]
     assert group.members[0].rack_id == "r"
 
 
-def test_mixed_group_survives_a_move() -> None:
-    story = Story()
-    c, d = stable_classic(story, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
-    a = Consumer(story, "a", "orders")
+def test_mixed_group_survives_a_coordinator_move() -> None:
+    transcript = Story()
+    c, d = stable_classic(transcript, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
+    a = Consumer(transcript, "a", "orders")
     a.join()
-    story.reload()
+    transcript.reload()
     for each in (c, d, d):
         assert each.beat() is ErrorCode.REBALANCE_IN_PROGRESS
         each.join()
         each.sync()
     a.beat()
     assert [c.beat(), d.beat()] == [ErrorCode.NONE, ErrorCode.NONE]
-    assert story.bench.shard.state.groups["g"].state_name == "Stable"
+    assert transcript.bench.shard.state.groups["g"].state_name == "Stable"
 
 
 def test_empty_consumer_group_becomes_classic() -> None:
-    story = Story()
-    a = Consumer(story, "a", "orders")
+    transcript = Story()
+    a = Consumer(transcript, "a", "orders")
     a.join()
     a.leave()
-    story.lines.clear()
-    c = Classic(story, "c")
+    transcript.lines.clear()
+    c = Classic(transcript, "c")
     c.join()
-    assert story.lines[1:5] == ["x6", "x4", "x3", "2 generation 0 None "]
-    story.bench.advance(3_000)
+    assert transcript.lines[1:5] == ["x6", "x4", "x3", "2 generation 0 None "]
+    transcript.bench.advance(3_000)
     assert c.client.joined().generation_id == 1
-    story.bench.reload()
-    assert isinstance(story.bench.shard.state.groups["g"], ClassicGroup)
+    transcript.bench.reload()
+    assert isinstance(transcript.bench.shard.state.groups["g"], ClassicGroup)

@@ -1,4 +1,4 @@
-"""Who may commit and fetch offsets of a consumer group."""
+"""Which members may commit and fetch offsets of a consumer group."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_commits_of_a_member(epoch: int, partitions: tuple[int, ...], code: Erro
     assert commit(group_of(MEMBER), epoch, *partitions) is code
 
 
-def test_classic_members_get_errors_of_generations() -> None:
+def test_classic_members_get_classic_errors() -> None:
     group = group_of(MEMBER, CLASSIC)
     assert commit(group, 5, 3, member_id="c", api_version=2) is ErrorCode.NONE
     assert commit(group, 4, 3, member_id="c") is ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""One step of a member: what it keeps, gives up and gets."""
+"""One reconciliation step of a member: what it keeps, revokes and gets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def step(
     )
 
 
-def test_at_the_target_there_is_nothing_to_do() -> None:
+def test_member_at_its_target_does_not_change() -> None:
     assert step(epoch=3) is MEMBER
 
 
@@ -51,23 +51,23 @@ def test_revocation_comes_first() -> None:
         assigned={T: {1: 3}},
         pending_revocation={T: {0: 2}},
     )
-    assert step(moved) is moved, "it does not say what it has"
-    assert step(moved, owned=(0, 1)) is moved, "it has not let go"
+    assert step(moved) is moved, "the member does not report its partitions"
+    assert step(moved, owned=(0, 1)) is moved, "the member has not revoked yet"
 
 
-def test_then_everything_that_is_free() -> None:
+def test_free_partitions_follow() -> None:
     moved = step(step(), owned=(1,))
     assert moved == replace(
         MEMBER, epoch=4, previous_epoch=3, state=MemberState.STABLE, assigned={T: {1: 3, 2: 4}}
     )
 
 
-def test_nothing_to_revoke_if_it_has_revoked_already() -> None:
+def test_no_revocation_if_the_member_has_already_revoked() -> None:
     assert step(owned=(1,)).epoch == 4
     assert step(owned=()).epoch == 4
 
 
-def test_what_others_hold_is_waited_for() -> None:
+def test_member_waits_for_partitions_of_other_members() -> None:
     moved = step(owned=(1,), held=(0, 1, 2))
     assert moved.state is MemberState.UNRELEASED
     assert moved.assigned == {T: {1: 3}}
@@ -82,7 +82,7 @@ def test_partition_to_be_revoked_may_be_assigned_again() -> None:
     assert moved.assigned == {T: {0: 4, 1: 3}}
 
 
-def test_target_of_unsubscribed_topics_counts_for_nothing() -> None:
+def test_unsubscribed_topics_in_the_target_are_ignored() -> None:
     moved = step(subscribed=(U,), owned=())
     assert (moved.epoch, moved.state, moved.assigned) == (4, MemberState.STABLE, {})
 
@@ -91,12 +91,12 @@ def test_unsubscribed_topics_are_dropped_even_at_the_target() -> None:
     dropped = step(epoch=3, subscribed=(U,), changed=True)
     assert (dropped.epoch, dropped.state) == (3, MemberState.UNREVOKED)
     assert (dropped.assigned, dropped.pending_revocation) == ({}, {T: {0: 2, 1: 3}})
-    gone = step(epoch=3, subscribed=(U,), changed=True, owned=())
-    assert (gone.epoch, gone.state, gone.assigned) == (3, MemberState.STABLE, {})
+    revoked = step(epoch=3, subscribed=(U,), changed=True, owned=())
+    assert (revoked.epoch, revoked.state, revoked.assigned) == (3, MemberState.STABLE, {})
     assert step(epoch=3, changed=True) is MEMBER
 
 
-def test_more_to_drop_while_it_revokes() -> None:
+def test_further_revocations_during_a_revocation() -> None:
     revoking = step()
     more = step(revoking, subscribed=(U,), changed=True)
     assert more.pending_revocation == {T: {0: 2, 1: 3}}
@@ -111,18 +111,19 @@ partitions = st.frozensets(st.integers(0, 7), max_size=8)
     target=partitions,
     others=partitions,
     keeps=partitions,
-    says=st.booleans(),
+    reported=st.booleans(),
     epochs=st.tuples(st.integers(1, 5), st.integers(0, 3)),
 )
-def test_whatever_happens(
+def test_random_targets(
     assigned: frozenset[int],
     target: frozenset[int],
     others: frozenset[int],
     keeps: frozenset[int],
-    says: bool,
+    reported: bool,
     epochs: tuple[int, int],
 ) -> None:
-    """It never gets what others hold, never rises while it has to revoke, and ends at its target."""
+    """A member never gets partitions of others, never advances before it has revoked, and reaches its
+    target."""
     epoch, behind = epochs
     others -= assigned
     member = ConsumerMember(
@@ -142,7 +143,7 @@ def test_whatever_happens(
             owned=None if owned is None else {T: owned},
         )
 
-    moved = stepped(member, keeps & assigned if says else None, others)
+    moved = stepped(member, keeps & assigned if reported else None, others)
     has = moved.assigned.get(T, {}).keys()
     assert not has & others
     assert has <= assigned | target

@@ -1,4 +1,4 @@
-"""Subscriptions by pattern."""
+"""Subscriptions by regular expression."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tests.support.groups.group_bench import Topics
 
 
 def test_first_pattern_is_resolved_in_the_background() -> None:
-    story = Story()
-    a = Consumer(story, "a", regex="ord.*")
+    transcript = Story()
+    a = Consumer(transcript, "a", regex="ord.*")
     a.join()
     a.beat("beats before there is an answer")
-    story.resolve({"ord.*": ["orders"]})
+    transcript.resolve({"ord.*": ["orders"]})
     a.beat()
-    b = Consumer(story, "b", regex="ord.*")
-    story.bench.advance(1_000)
+    b = Consumer(transcript, "b", regex="ord.*")
+    transcript.bench.advance(1_000)
     b.join()
-    assert story.bench.queries == []
-    assert story.text == (
+    assert transcript.bench.queries == []
+    assert transcript.text == (
         """\
 > a joins ~ord.*
 5 a ~ord.*
@@ -53,24 +53,24 @@ b at 3 has nothing
 
 
 def test_created_topics_are_matched_ten_seconds_later() -> None:
-    story = Story()
-    a = Consumer(story, "a", regex="ord.*")
+    transcript = Story()
+    a = Consumer(transcript, "a", regex="ord.*")
     a.join()
-    story.resolve({"ord.*": ["orders"]})
+    transcript.resolve({"ord.*": ["orders"]})
     a.beat()
     topics = Topics({"orders": 4, "parcels": 2, "ordinary": 1}, version=7)
-    story.change_topics("ordinary is created", topics)
+    transcript.change_topics("ordinary is created", topics)
     a.beat()
-    assert story.bench.queries == []
-    story.bench.advance(10_001)
-    story.lines.clear()
+    assert transcript.bench.queries == []
+    transcript.bench.advance(10_001)
+    transcript.lines.clear()
     a.beat()
-    story.resolve({"ord.*": ["orders", "ordinary"]})
+    transcript.resolve({"ord.*": ["orders", "ordinary"]})
     a.beat()
-    story.bench.advance(10_001)
+    transcript.bench.advance(10_001)
     a.beat()
-    assert story.bench.queries == [], "nothing was created since"
-    assert story.text == (
+    assert transcript.bench.queries == [], "no topic was created since"
+    assert transcript.text == (
         """\
 > a beats
 a at 2
@@ -89,70 +89,70 @@ a at 3
 
 
 def test_patterns_are_resolved_again_after_ten_minutes() -> None:
-    story = Story()
-    a = Consumer(story, "a", regex="ord.*")
+    transcript = Story()
+    a = Consumer(transcript, "a", regex="ord.*")
     a.join()
-    story.resolve({"ord.*": ["orders"]})
+    transcript.resolve({"ord.*": ["orders"]})
     for _ in range(20):
-        story.bench.advance(30_000)
+        transcript.bench.advance(30_000)
         a.beat()
-        assert story.bench.queries == []
-    story.bench.advance(1)
-    story.lines.clear()
+        assert transcript.bench.queries == []
+    transcript.bench.advance(1)
+    transcript.lines.clear()
     a.beat()
-    story.resolve({"ord.*": ["orders"]})
-    assert story.lines == ["> a beats", "a at 2", "> patterns are resolved", "16 ord.* orders"]
+    transcript.resolve({"ord.*": ["orders"]})
+    assert transcript.lines == ["> a beats", "a at 2", "> patterns are resolved", "16 ord.* orders"]
 
 
 def test_lost_result_is_queried_again() -> None:
-    story = Story()
-    a = Consumer(story, "a", regex="ord.*")
+    transcript = Story()
+    a = Consumer(transcript, "a", regex="ord.*")
     a.join()
-    story.bench.queries.clear()
-    story.bench.advance(30_000)
+    transcript.bench.queries.clear()
+    transcript.bench.advance(30_000)
     a.beat()
-    assert story.bench.queries == []
-    story.bench.advance(30_000)
+    assert transcript.bench.queries == []
+    transcript.bench.advance(30_000)
     a.beat()
-    assert story.bench.queries == [ResolveRegex("g", ("ord.*",))]
+    assert transcript.bench.queries == [ResolveRegex("g", ("ord.*",))]
 
 
-def test_query_is_repeated_if_the_member_could_not_be_written() -> None:
-    story = Story()
-    story.bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
-    a = Consumer(story, "a", regex="ord.*")
+def test_query_is_repeated_if_the_member_failed_to_append() -> None:
+    transcript = Story()
+    transcript.bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    a = Consumer(transcript, "a", regex="ord.*")
     a.join()
-    story.bench.queries.clear()
+    transcript.bench.queries.clear()
     a.join()
-    assert story.bench.queries == [ResolveRegex("g", ("ord.*",))]
+    assert transcript.bench.queries == [ResolveRegex("g", ("ord.*",))]
 
 
 def test_pattern_is_removed_with_its_last_member() -> None:
-    story = Story()
-    a, b = Consumer(story, "a", regex="ord.*"), Consumer(story, "b", regex="ord.*")
+    transcript = Story()
+    a, b = Consumer(transcript, "a", regex="ord.*"), Consumer(transcript, "b", regex="ord.*")
     a.join()
-    story.resolve({"ord.*": ["orders"]})
+    transcript.resolve({"ord.*": ["orders"]})
     b.join()
-    story.lines.clear()
+    transcript.lines.clear()
     a.leave()
     b.leave()
-    assert [line for line in story.lines if "16" in line] == ["x16 ord.*"]
-    assert story.lines.index("x16 ord.*") == story.lines.index("x5 b") + 1
+    assert [line for line in transcript.lines if "16" in line] == ["x16 ord.*"]
+    assert transcript.lines.index("x16 ord.*") == transcript.lines.index("x5 b") + 1
 
 
 def test_member_changes_its_pattern() -> None:
-    story = Story()
-    a = Consumer(story, "a", regex="ord.*")
+    transcript = Story()
+    a = Consumer(transcript, "a", regex="ord.*")
     a.join()
-    story.resolve({"ord.*": ["orders"]})
+    transcript.resolve({"ord.*": ["orders"]})
     a.beat()
-    story.bench.advance(20_000)
-    story.lines.clear()
+    transcript.bench.advance(20_000)
+    transcript.lines.clear()
     a.subscribe(regex="par.*")
-    story.resolve({"par.*": ["parcels"]})
+    transcript.resolve({"par.*": ["parcels"]})
     a.own("says that it let go")
     a.subscribe("orders")
-    assert story.text == (
+    assert transcript.text == (
         """\
 > a subscribes to ~par.*
 5 a ~par.*
@@ -178,37 +178,37 @@ a at 3 has nothing
 
 
 def test_late_result_for_an_unused_pattern_is_dropped() -> None:
-    story = Story()
-    a = Consumer(story, "a", "orders", regex="par.*")
+    transcript = Story()
+    a = Consumer(transcript, "a", "orders", regex="par.*")
     a.join()
     a.subscribe("orders")
-    story.lines.clear()
-    story.resolve({"par.*": ["parcels"]})
-    assert story.lines == ["> patterns are resolved"]
-    story.bench.run(RegexResolved("no such group", {}))
+    transcript.lines.clear()
+    transcript.resolve({"par.*": ["parcels"]})
+    assert transcript.lines == ["> patterns are resolved"]
+    transcript.bench.run(RegexResolved("no such group", {}))
 
 
 def test_names_and_pattern_together() -> None:
-    story = Story()
-    a = Consumer(story, "a", "parcels", regex="ord.*")
+    transcript = Story()
+    a = Consumer(transcript, "a", "parcels", regex="ord.*")
     a.join()
-    story.resolve({"ord.*": ["orders", "parcels"]})
-    story.bench.advance(1_000)
+    transcript.resolve({"ord.*": ["orders", "parcels"]})
+    transcript.bench.advance(1_000)
     a.beat()
-    assert story.lines[-1] == "a at 3 has orders:0,1,2,3 parcels:0,1"
+    assert transcript.lines[-1] == "a at 3 has orders:0,1,2,3 parcels:0,1"
 
 
 def test_patterns_are_loaded_from_the_log() -> None:
-    story = Story()
-    a = Consumer(story, "a", regex="ord.*")
+    transcript = Story()
+    a = Consumer(transcript, "a", regex="ord.*")
     a.join()
-    story.resolve({"ord.*": ["orders"]})
+    transcript.resolve({"ord.*": ["orders"]})
     a.beat()
-    story.reload()
+    transcript.reload()
     a.beat()
-    assert story.lines[-1] == "a at 2"
-    assert story.bench.shard.state.groups["g"].subscribes_to("orders")
-    assert story.bench.queries == []
+    assert transcript.lines[-1] == "a at 2"
+    assert transcript.bench.shard.state.groups["g"].subscribes_to("orders")
+    assert transcript.bench.queries == []
 
 
 @pytest.mark.parametrize(
@@ -229,35 +229,35 @@ def test_patterns_match_whole_names(pattern: str, found: tuple[str, ...]) -> Non
 
 @pytest.mark.parametrize("pattern", ["(", "a{2,1}", "(?=look)", "\\1", "[z-a]", "a\udc80"])
 def test_invalid_patterns(pattern: str) -> None:
-    with pytest.raises(KafkaError, match="is not an RE2 regular expression") as refused:
+    with pytest.raises(KafkaError, match="is not an RE2 regular expression") as caught:
         check_pattern(pattern)
-    assert refused.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def test_hostile_pattern_takes_linear_time() -> None:
-    # A backtracking matcher would not come back from this.
+    # A backtracking matcher would never finish.
     assert matching_topics("(a*)*(a*)*(a*)*b", ["a" * 249]) == ()
 
 
-def test_a_wall_clock_that_was_set_back_does_not_delay_patterns() -> None:
-    story = Story()
-    a, b = Consumer(story, "a", regex="ord.*"), Consumer(story, "b", regex="par.*")
+def test_wall_clock_set_back_does_not_delay_patterns() -> None:
+    transcript = Story()
+    a, b = Consumer(transcript, "a", regex="ord.*"), Consumer(transcript, "b", regex="par.*")
     a.join()
-    story.resolve({"ord.*": ["orders"]})
-    story.bench.advance(10_001)
-    story.bench.wall_shift_ms = -3_600_000
+    transcript.resolve({"ord.*": ["orders"]})
+    transcript.bench.advance(10_001)
+    transcript.bench.wall_shift_ms = -3_600_000
     b.join()
-    story.resolve({"ord.*": ["orders"], "par.*": ["parcels"]})
-    assert "16 par.* parcels" in story.lines
+    transcript.resolve({"ord.*": ["orders"], "par.*": ["parcels"]})
+    assert "16 par.* parcels" in transcript.lines
 
 
-def test_question_of_a_group_that_has_ended_does_not_hold_up_its_successor() -> None:
-    story = Story()
-    a, b = Consumer(story, "a", regex="ord.*"), Consumer(story, "b", regex="ord.*")
+def test_query_of_a_deleted_group_does_not_delay_its_successor() -> None:
+    transcript = Story()
+    a, b = Consumer(transcript, "a", regex="ord.*"), Consumer(transcript, "b", regex="ord.*")
     a.join()
     a.leave()
-    story.bench.ask(DeleteGroupsRequest(groups_names=["g"]), DeleteGroupsResponse)
-    story.resolve({"ord.*": ["orders"]})
+    transcript.bench.ask(DeleteGroupsRequest(groups_names=["g"]), DeleteGroupsResponse)
+    transcript.resolve({"ord.*": ["orders"]})
     b.join()
-    story.resolve({"ord.*": ["orders"]})
-    assert "16 ord.* orders" in story.lines
+    transcript.resolve({"ord.*": ["orders"]})
+    assert "16 ord.* orders" in transcript.lines

@@ -1,4 +1,4 @@
-"""Logs: the state that they give, and which of them cannot be loaded."""
+"""Replaying a log: the resulting state, and which logs are corrupt."""
 
 from __future__ import annotations
 
@@ -62,35 +62,38 @@ def loaded(*records: GroupRecord) -> dict[str, Group]:
     return groups
 
 
-def test_a_move_loses_nothing() -> None:
-    story = Story()
-    a, b = Consumer(story, "a", "orders", instance_id="i"), Consumer(story, "b", "orders", "parcels")
+def test_coordinator_move_loses_nothing() -> None:
+    transcript = Story()
+    a, b = (
+        Consumer(transcript, "a", "orders", instance_id="i"),
+        Consumer(transcript, "b", "orders", "parcels"),
+    )
     a.join()
-    story.bench.advance(1_000)
+    transcript.bench.advance(1_000)
     b.join()
     a.beat()
-    before = story.bench.shard.state.groups["g"]
+    before = transcript.bench.shard.state.groups["g"]
     assert isinstance(before, ConsumerGroup)
-    story.reload()
-    after = story.bench.shard.state.groups["g"]
+    transcript.reload()
+    after = transcript.bench.shard.state.groups["g"]
     assert isinstance(after, ConsumerGroup)
     assert after is not before
     hard = ("epoch", "metadata_hash", "target_epoch", "target_ms", "members", "static_members", "target")
     assert {name: getattr(after, name) for name in hard} == {name: getattr(before, name) for name in hard}
-    story.lines.clear()
+    transcript.lines.clear()
     a.own("says that it let go")
     b.beat()
-    assert story.lines[-1] == "b at 3 has orders:3 parcels:0,1"
+    assert transcript.lines[-1] == "b at 3 has orders:3 parcels:0,1"
 
 
-def test_deleted_group_leaves_nothing() -> None:
-    story = Story()
-    a = Consumer(story, "a", "orders", regex="par.*")
+def test_deleted_group_leaves_no_state() -> None:
+    transcript = Story()
+    a = Consumer(transcript, "a", "orders", regex="par.*")
     a.join()
-    story.resolve({"par.*": ["parcels"]})
+    transcript.resolve({"par.*": ["parcels"]})
     a.leave()
-    story.bench.reload()
-    groups = story.bench.shard.state.groups
+    transcript.bench.reload()
+    groups = transcript.bench.shard.state.groups
     assert groups["g"].is_empty
     for record in groups["g"].tombstones():
         replay(groups, record)
@@ -142,7 +145,7 @@ def test_consumer_records_for_a_live_classic_group() -> None:
 
 
 def test_newer_epoch_owns_the_partition() -> None:
-    """Compaction may have removed the record in which the old holder let go."""
+    """Compaction may have removed the record with which the previous owner revoked the partition."""
     groups = loaded(having("a", 2, 0), having("b", 3, 0), having("a", 3))
     group = groups["g"]
     assert isinstance(group, ConsumerGroup)
@@ -158,7 +161,7 @@ def test_tombstones_of_unknown_consumer_groups_are_ignored() -> None:
     assert list(groups) == ["g"]
 
 
-def test_assignment_without_epochs_is_as_old_as_its_member() -> None:
+def test_assignment_without_epochs_has_the_epoch_of_its_member() -> None:
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=7,
         assigned_partitions=[TopicPartitions(topic_id=TOPIC, partitions=[0, 1], assignment_epochs=None)],
@@ -170,46 +173,48 @@ def test_assignment_without_epochs_is_as_old_as_its_member() -> None:
     assert group.members["a"].assigned == {TOPIC: {0: 7, 1: 7}}
 
 
-def test_member_of_a_state_from_the_future_is_fenced() -> None:
-    story = Story()
-    a = Consumer(story, "a", "orders")
+def test_member_in_an_unknown_state_is_fenced() -> None:
+    transcript = Story()
+    a = Consumer(transcript, "a", "orders")
     a.join()
     record = having("a", 2, 0, 1)
     assert isinstance(record.value, ConsumerGroupCurrentMemberAssignmentValue)
     record.value.state = 42
-    story.bench.shard.replay(record, len(story.bench.log))
-    group = story.bench.shard.state.groups["g"]
+    transcript.bench.shard.replay(record, len(transcript.bench.log))
+    group = transcript.bench.shard.state.groups["g"]
     assert isinstance(group, ConsumerGroup)
     assert group.members["a"].state is MemberState.UNKNOWN
     a.beat()
-    assert story.lines[-1] == "a: FENCED_MEMBER_EPOCH"
+    assert transcript.lines[-1] == "a: FENCED_MEMBER_EPOCH"
     a.join("gives up everything and joins")
-    assert story.lines[-1] == "a at 2 has orders:0,1,2,3"
+    assert transcript.lines[-1] == "a at 2 has orders:0,1,2,3"
 
 
-def test_old_partition_metadata_is_cleared_away() -> None:
-    story = Story()
-    a = Consumer(story, "a", "orders")
+def test_old_partition_metadata_is_removed() -> None:
+    transcript = Story()
+    a = Consumer(transcript, "a", "orders")
     a.join()
     key = ConsumerGroupPartitionMetadataKey(group_id="g")
-    story.bench.shard.replay(GroupRecord(key, ConsumerGroupPartitionMetadataValue()), len(story.bench.log))
-    story.lines.clear()
+    transcript.bench.shard.replay(
+        GroupRecord(key, ConsumerGroupPartitionMetadataValue()), len(transcript.bench.log)
+    )
+    transcript.lines.clear()
     a.subscribe("parcels")
-    assert story.lines[1:4] == ["5 a parcels", "3 epoch 3", "x4"]
-    group = story.bench.shard.state.groups["g"]
+    assert transcript.lines[1:4] == ["5 a parcels", "3 epoch 3", "x4"]
+    group = transcript.bench.shard.state.groups["g"]
     assert isinstance(group, ConsumerGroup)
     assert not group.has_partition_metadata
 
 
-def test_target_time_is_kept() -> None:
+def test_time_of_the_target_is_kept() -> None:
     groups = loaded(target_epoch_record("g", 5, 1234))
     group = groups["g"]
     assert isinstance(group, ConsumerGroup)
     assert (group.target_epoch, group.target_ms) == (5, 1234)
 
 
-def test_member_record_says_that_it_is_not_classic() -> None:
-    """Absent, the field would be read as an empty classic part."""
+def test_member_record_marks_the_member_as_not_classic() -> None:
+    """A missing field would be read as empty classic metadata."""
     record = member("a")
     assert isinstance(record.value, ConsumerGroupMemberMetadataValue)
     encoded = GROUP_RECORDS.encode_value(record.value, 0)

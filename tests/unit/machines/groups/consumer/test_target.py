@@ -1,4 +1,4 @@
-"""The target: which assignor makes it, and what happens while one works, fails or comes too late."""
+"""Target assignments: which assignor computes them, and what happens while it runs, fails or is too late."""
 
 from __future__ import annotations
 
@@ -18,49 +18,49 @@ ORDERS = topic_id(1_000)
 OWN = GroupSettings(consumer_assignors=("own", "uniform", "range", "lag-aware"))
 
 
-def own_story() -> Story:
-    """A group whose assignor is a user's: the machine must ask for it."""
+def transcript_with_custom_assignor() -> Story:
+    """A group with a custom assignor, which runs outside the machine."""
     return Story(GroupBench(OWN))
 
 
-def the_ask(story: Story) -> ComputeTarget:
-    (ask,) = story.bench.queries
-    assert isinstance(ask, ComputeTarget)
-    story.bench.queries.clear()
-    return ask
+def take_query(transcript: Story) -> ComputeTarget:
+    (query,) = transcript.bench.queries
+    assert isinstance(query, ComputeTarget)
+    transcript.bench.queries.clear()
+    return query
 
 
-def response(story: Story, ask: ComputeTarget, result: AssignorResult) -> None:
-    story.tell(f"{ask.assignor} answers for epoch {ask.group_epoch}")
-    story.bench.run(TargetComputed(ask.group_id, ask.group_epoch, result))
-    story.show()
+def send_result(transcript: Story, query: ComputeTarget, result: AssignorResult) -> None:
+    transcript.tell(f"{query.assignor} responds for epoch {query.group_epoch}")
+    transcript.bench.run(TargetComputed(query.group_id, query.group_epoch, result))
+    transcript.show()
 
 
-def the_group(story: Story) -> ConsumerGroup:
-    group = story.bench.shard.state.groups["g"]
+def consumer_group(transcript: Story) -> ConsumerGroup:
+    group = transcript.bench.shard.state.groups["g"]
     assert isinstance(group, ConsumerGroup)
     return group
 
 
-def test_users_assignor_computes_the_target() -> None:
-    story = own_story()
-    a = Consumer(story, "a", "orders", rack_id="r", client_id="app-1")
+def test_custom_assignor_computes_the_target() -> None:
+    transcript = transcript_with_custom_assignor()
+    a = Consumer(transcript, "a", "orders", rack_id="r", client_id="app-1")
     a.join()
-    ask = the_ask(story)
-    a.beat("beats meanwhile")
-    assert story.bench.queries == [], "one question at a time"
-    response(story, ask, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
+    query = take_query(transcript)
+    a.beat("beats in between")
+    assert transcript.bench.queries == [], "only one query is pending"
+    send_result(transcript, query, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
     a.beat()
-    assert story.text == (
+    assert transcript.text == (
         """\
 > a joins orders
 5 a orders
 3 epoch 2
 8 a epoch 1 ← 0 stable
 a at 1 has nothing
-> a beats meanwhile
+> a beats in between
 a at 1
-> own answers for epoch 2
+> own responds for epoch 2
 7 a orders:0,1,2,3
 6 epoch 2
 > a beats
@@ -68,7 +68,7 @@ a at 1
 a at 2 has orders:0,1,2,3
 """
     )
-    spec = ask.spec
+    spec = query.spec
     assert isinstance(spec, GroupSpec)
     member = spec.members["a"]
     assert (member.rack_id, member.client_id) == ("r", "app-1")
@@ -77,146 +77,152 @@ a at 2 has orders:0,1,2,3
 
 
 def test_failure_keeps_the_previous_target() -> None:
-    story = own_story()
-    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+    transcript = transcript_with_custom_assignor()
+    a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
-    response(story, the_ask(story), {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
+    send_result(transcript, take_query(transcript), {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
     a.beat()
-    story.bench.advance(1_000)
+    transcript.bench.advance(1_000)
     b.join()
     failure = AssignorFailure("own", "ZeroDivisionError: division by zero")
-    response(story, the_ask(story), failure)
-    story.lines.clear()
+    send_result(transcript, take_query(transcript), failure)
+    transcript.lines.clear()
     a.beat()
     b.beat()
-    assert story.lines == ["> a beats", "a at 2", "> b beats", "b at 2"]
-    assert story.bench.queries == [], "it is not tried again with every heartbeat"
-    assert the_group(story).failure == failure
-    assert the_group(story).state_name == "Assigning"
+    assert transcript.lines == ["> a beats", "a at 2", "> b beats", "b at 2"]
+    assert transcript.bench.queries == [], "heartbeats do not retry it"
+    assert consumer_group(transcript).failure == failure
+    assert consumer_group(transcript).state_name == "Assigning"
 
-    story.bench.advance(10_000)
+    transcript.bench.advance(10_000)
     b.beat()
-    response(story, the_ask(story), {"a": {ORDERS: frozenset({0, 1})}, "b": {ORDERS: frozenset({2, 3})}})
-    assert the_group(story).failure is None
-    assert story.lines[-3:] == ["7 a orders:0,1", "7 b orders:2,3", "6 epoch 3"]
+    send_result(
+        transcript,
+        take_query(transcript),
+        {"a": {ORDERS: frozenset({0, 1})}, "b": {ORDERS: frozenset({2, 3})}},
+    )
+    assert consumer_group(transcript).failure is None
+    assert transcript.lines[-3:] == ["7 a orders:0,1", "7 b orders:2,3", "6 epoch 3"]
 
 
-def test_change_of_the_group_is_a_reason_to_try_again() -> None:
-    story = own_story()
-    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+def test_change_of_the_group_retries_the_assignor() -> None:
+    transcript = transcript_with_custom_assignor()
+    a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
-    response(story, the_ask(story), AssignorFailure("own", "too slow"))
+    send_result(transcript, take_query(transcript), AssignorFailure("own", "too slow"))
     b.join()
-    assert the_ask(story).group_epoch == 3
+    assert take_query(transcript).group_epoch == 3
 
 
 def test_target_for_an_old_epoch_is_computed_again() -> None:
-    story = own_story()
-    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+    transcript = transcript_with_custom_assignor()
+    a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
-    late = the_ask(story)
+    late = take_query(transcript)
     b.join()
-    assert story.bench.queries == []
-    response(story, late, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
-    ask = the_ask(story)
-    assert ask.group_epoch == 3
-    assert isinstance(ask.spec, GroupSpec)
-    assert list(ask.spec.members) == ["a", "b"]
-    response(story, ask, AssignorFailure("own", "does not like b"))
-    assert story.bench.queries == []
+    assert transcript.bench.queries == []
+    send_result(transcript, late, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
+    query = take_query(transcript)
+    assert query.group_epoch == 3
+    assert isinstance(query.spec, GroupSpec)
+    assert list(query.spec.members) == ["a", "b"]
+    send_result(transcript, query, AssignorFailure("own", "does not like b"))
+    assert transcript.bench.queries == []
 
 
 def test_target_for_a_replaced_member_id_is_computed_again() -> None:
-    story = own_story()
-    a = Consumer(story, "a", "orders", instance_id="i")
+    transcript = transcript_with_custom_assignor()
+    a = Consumer(transcript, "a", "orders", instance_id="i")
     a.join()
-    late = the_ask(story)
+    late = take_query(transcript)
     a.leave(-2)
-    Consumer(story, "a2", "orders", instance_id="i").join()
-    response(story, late, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
-    ask = the_ask(story)
-    assert isinstance(ask.spec, GroupSpec)
-    assert list(ask.spec.members) == ["a2"]
+    Consumer(transcript, "a2", "orders", instance_id="i").join()
+    send_result(transcript, late, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
+    query = take_query(transcript)
+    assert isinstance(query.spec, GroupSpec)
+    assert list(query.spec.members) == ["a2"]
 
 
 def test_late_result_for_a_deleted_or_current_group_is_ignored() -> None:
-    story = own_story()
-    a = Consumer(story, "a", "orders")
+    transcript = transcript_with_custom_assignor()
+    a = Consumer(transcript, "a", "orders")
     a.join()
-    ask = the_ask(story)
-    response(story, ask, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
-    written = len(story.bench.log)
-    response(story, ask, {"a": {}})
-    story.bench.run(TargetComputed("no such group", 2, {"a": {}}))
-    assert len(story.bench.log) == written
+    query = take_query(transcript)
+    send_result(transcript, query, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
+    written = len(transcript.bench.log)
+    send_result(transcript, query, {"a": {}})
+    transcript.bench.run(TargetComputed("no such group", 2, {"a": {}}))
+    assert len(transcript.bench.log) == written
 
 
 def test_lost_target_is_queried_again() -> None:
-    story = own_story()
-    a = Consumer(story, "a", "orders")
+    transcript = transcript_with_custom_assignor()
+    a = Consumer(transcript, "a", "orders")
     a.join()
-    first = the_ask(story)
+    first = take_query(transcript)
     for _ in range(2):
-        story.bench.advance(30_000)
+        transcript.bench.advance(30_000)
         a.beat()
-    assert the_ask(story) == first
+    assert take_query(transcript) == first
 
 
 def test_failed_append_cancels_the_query() -> None:
-    story = own_story()
-    story.bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
-    a = Consumer(story, "a", "orders")
+    transcript = transcript_with_custom_assignor()
+    transcript.bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    a = Consumer(transcript, "a", "orders")
     a.join()
-    the_ask(story)
-    assert story.bench.shard.state.timers.get(TimerKey("g", None, TimerKind.ASSIGNMENT)) is None
+    take_query(transcript)
+    assert transcript.bench.shard.state.timers.get(TimerKey("g", None, TimerKind.ASSIGNMENT)) is None
     a.join()
-    assert the_ask(story).group_epoch == 2
+    assert take_query(transcript).group_epoch == 2
 
 
-def test_most_members_decide_on_the_assignor() -> None:
-    story = own_story()
-    Consumer(story, "a", "orders", assignor="range").join()
-    assert story.bench.queries == []
-    b = Consumer(story, "b", "orders", assignor="own")
-    story.bench.advance(1_000)
+def test_assignor_of_most_members_is_used() -> None:
+    transcript = transcript_with_custom_assignor()
+    Consumer(transcript, "a", "orders", assignor="range").join()
+    assert transcript.bench.queries == []
+    b = Consumer(transcript, "b", "orders", assignor="own")
+    transcript.bench.advance(1_000)
     b.join()
-    assert the_ask(story).assignor == "own", "of two that are named as often the first configured"
-    story.bench.advance(60_000)
-    Consumer(story, "c", "orders", assignor="range").join()
-    assert story.bench.queries == []
-    assert the_group(story).preferred_assignor(OWN.consumer_assignors) == "range"
+    assert take_query(transcript).assignor == "own", (
+        "of two equally popular assignors the first configured one wins"
+    )
+    transcript.bench.advance(60_000)
+    Consumer(transcript, "c", "orders", assignor="range").join()
+    assert transcript.bench.queries == []
+    assert consumer_group(transcript).preferred_assignor(OWN.consumer_assignors) == "range"
 
 
 def test_removed_assignor_is_replaced() -> None:
-    story = own_story()
-    a = Consumer(story, "a", "orders", assignor="own")
+    transcript = transcript_with_custom_assignor()
+    a = Consumer(transcript, "a", "orders", assignor="own")
     a.join()
-    story.bench.settings = GroupSettings()
-    story.reload()
+    transcript.bench.settings = GroupSettings()
+    transcript.reload()
     a.beat()
-    assert story.lines[-1] == "a at 2 has orders:0,1,2,3"
+    assert transcript.lines[-1] == "a at 2 has orders:0,1,2,3"
 
 
 def test_assignors_with_lag_run_in_the_driver() -> None:
-    story = Story(GroupBench(GroupSettings(consumer_assignors=("lag-aware",))))
-    Consumer(story, "a", "orders").join()
-    assert the_ask(story).assignor == "lag-aware"
+    transcript = Story(GroupBench(GroupSettings(consumer_assignors=("lag-aware",))))
+    Consumer(transcript, "a", "orders").join()
+    assert take_query(transcript).assignor == "lag-aware"
 
 
-def test_what_kind_of_group_the_assignor_sees() -> None:
-    seen: list[GroupSpec] = []
+def test_group_spec_of_an_assignor() -> None:
+    specs: list[GroupSpec] = []
 
-    class Watched(InlineAssignors):
+    class Recording(InlineAssignors):
         def assign(self, name: str, spec: GroupSpec) -> AssignorResult | None:
-            seen.append(spec)
+            specs.append(spec)
             return super().assign(name, spec)
 
     def last() -> GroupSpec:
-        return seen[-1]
+        return specs[-1]
 
     settings = GroupSettings(consumer_assignment_interval_ms=0)
-    story = Story(GroupBench(settings, assignors=Watched()))
-    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+    transcript = Story(GroupBench(settings, assignors=Recording()))
+    a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
     assert last().homogeneous
     b.join()
@@ -225,36 +231,36 @@ def test_what_kind_of_group_the_assignor_sees() -> None:
     b.subscribe("orders", "parcels")
     assert not last().homogeneous
     a.subscribe("orders", "parcels", "not there")
-    assert not last().homogeneous, "what does not exist is part of a subscription too"
+    assert not last().homogeneous, "a subscription includes topics that do not exist"
     assert last().members["a"].subscribed_topic_ids == {ORDERS, topic_id(1_001)}
     a.subscribe(regex="ord.*")
     b.subscribe(regex="ord.*")
-    story.bench.advance(1)
-    story.resolve({"ord.*": ["orders"]})
+    transcript.bench.advance(1)
+    transcript.resolve({"ord.*": ["orders"]})
     b.beat()
     assert last().homogeneous
     assert last().members["a"].subscribed_topic_ids == {ORDERS}
 
 
-def test_a_wall_clock_that_was_set_back_does_not_delay_targets() -> None:
-    story = Story()
-    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+def test_wall_clock_set_back_does_not_delay_targets() -> None:
+    transcript = Story()
+    a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
-    story.bench.advance(1_000)
-    story.bench.wall_shift_ms = -3_600_000
+    transcript.bench.advance(1_000)
+    transcript.bench.wall_shift_ms = -3_600_000
     b.join()
-    assert the_group(story).target_epoch == the_group(story).epoch
+    assert consumer_group(transcript).target_epoch == consumer_group(transcript).epoch
 
 
 def test_late_result_does_not_delay_a_recreated_group() -> None:
-    story = own_story()
-    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+    transcript = transcript_with_custom_assignor()
+    a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
-    ask = the_ask(story)
+    query = take_query(transcript)
     a.leave()
-    story.bench.ask(DeleteGroupsRequest(groups_names=["g"]), DeleteGroupsResponse)
-    response(story, ask, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
+    transcript.bench.ask(DeleteGroupsRequest(groups_names=["g"]), DeleteGroupsResponse)
+    send_result(transcript, query, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
     b.join()
-    response(story, the_ask(story), {"b": {ORDERS: frozenset({0, 1, 2, 3})}})
+    send_result(transcript, take_query(transcript), {"b": {ORDERS: frozenset({0, 1, 2, 3})}})
     b.beat()
-    assert story.lines[-1] == "b at 2 has orders:0,1,2,3"
+    assert transcript.lines[-1] == "b at 2 has orders:0,1,2,3"

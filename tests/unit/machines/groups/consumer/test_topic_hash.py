@@ -1,4 +1,4 @@
-"""Hashes of topics and groups; the numbers are Apache Kafka's."""
+"""Hashes of topics and groups. Apache Kafka computed the expected values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_groups() -> None:
     assert group_hash([]) == 0
 
 
-def test_topics_that_do_not_exist_do_not_count() -> None:
+def test_missing_topics_do_not_count() -> None:
     view = Topics({"orders": 4, "parcels": 2})
     assert of_topics(view, {"orders", "absent"}) == of_topics(view, {"orders"})
     assert of_topics(view, {"absent"}) == 0

@@ -1,4 +1,4 @@
-"""OffsetCommit and TxnOffsetCommit: who may commit what, and what is written."""
+"""OffsetCommit and TxnOffsetCommit: which members may commit, and what is written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.groups.offset_calls import commit, commit_in_transaction, fet
 def test_commit_without_a_member_creates_a_group_of_offsets() -> None:
     bench = GroupBench()
     assert commit(bench, 42, metadata="note") is ErrorCode.NONE
-    assert len(bench.log) == 1, "such a group has no record of its own"
+    assert len(bench.log) == 1, "a simple group has no group record"
     (record,) = bench.records()
     assert record.key == OffsetCommitKey(group="g", topic="orders", partition=0)
     assert record.version == 4
@@ -54,7 +54,7 @@ def test_empty_group_id_works() -> None:
     assert fetch(bench, group="") == 1
 
 
-def test_retention_of_old_clients_is_written_in_the_old_form() -> None:
+def test_retention_of_old_clients_is_written_in_the_old_version() -> None:
     bench = GroupBench()
     assert commit(bench, 1, retention_ms=60_000, version=4) is ErrorCode.NONE
     (record,) = bench.records()
@@ -63,7 +63,7 @@ def test_retention_of_old_clients_is_written_in_the_old_form() -> None:
     assert record.value.expire_timestamp == WALL_MS + 60_000
 
 
-def test_a_retention_for_ever_fits_into_the_record() -> None:
+def test_unlimited_retention_fits_into_the_record() -> None:
     bench = GroupBench()
     assert commit(bench, 1, retention_ms=2**63 - 1, version=4) is ErrorCode.NONE
     (record,) = bench.records()
@@ -73,7 +73,7 @@ def test_a_retention_for_ever_fits_into_the_record() -> None:
     assert fetch(bench) == 1
 
 
-def test_unknown_topics_and_partitions_fail_alone() -> None:
+def test_unknown_topics_and_partitions_do_not_affect_the_others() -> None:
     bench = GroupBench()
 
     def partitions(*indexes: int) -> list[OffsetCommitRequestPartition]:
@@ -112,7 +112,7 @@ def test_unknown_topic_id() -> None:
 
 def test_metadata_is_measured_in_utf16_units() -> None:
     bench = GroupBench(GroupSettings(offset_metadata_max_chars=4))
-    assert commit(bench, 1, metadata="ффф4") is ErrorCode.NONE, "seven bytes, but four units"
+    assert commit(bench, 1, metadata="ффф4") is ErrorCode.NONE, "seven bytes are four UTF-16 units"
     assert commit(bench, 1, metadata="😀😀") is ErrorCode.NONE
     assert commit(bench, 2, metadata="😀😀.") is ErrorCode.OFFSET_METADATA_TOO_LARGE
     assert commit(bench, 2, metadata="12345") is ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -126,7 +126,7 @@ def test_metadata_is_measured_in_utf16_units() -> None:
 @pytest.mark.parametrize(
     ("version", "code"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)]
 )
-def test_generation_of_a_group_that_does_not_exist(version: int, code: ErrorCode) -> None:
+def test_generation_of_an_unknown_group(version: int, code: ErrorCode) -> None:
     assert commit(GroupBench(), 1, generation=0, member="m", version=version) is code
 
 
@@ -154,9 +154,9 @@ def test_commits_during_a_rebalance() -> None:
     a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b")
     stable_group(bench, a)
     b.join()
-    assert a.commit(5) is ErrorCode.NONE, "members commit what they have read before they join again"
+    assert a.commit(5) is ErrorCode.NONE, "members commit before they rejoin"
     a.join()
-    assert a.commit(6) is ErrorCode.REBALANCE_IN_PROGRESS, "the assignment is on its way"
+    assert a.commit(6) is ErrorCode.REBALANCE_IN_PROGRESS, "the assignment is pending"
     assert fetch(bench) == 5
 
 
@@ -170,7 +170,7 @@ def test_empty_group_accepts_only_commits_without_a_member() -> None:
     assert fetch(bench) == 1
 
 
-def test_commit_that_cannot_be_written_changes_nothing() -> None:
+def test_failed_append_changes_nothing() -> None:
     bench = GroupBench()
     commit(bench, 1)
     bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -226,7 +226,7 @@ def test_member_checks_in_transactions() -> None:
     assert commit_in_transaction(bench, 7, 1, group="") is ErrorCode.INVALID_GROUP_ID
     a = ClassicClient(bench, "a")
     stable_group(bench, a)
-    assert commit_in_transaction(bench, 7, 1) is ErrorCode.NONE, "old producers cannot name a member"
+    assert commit_in_transaction(bench, 7, 1) is ErrorCode.NONE, "old producers send no member id"
     assert commit_in_transaction(bench, 7, 1, member="m") is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit_in_transaction(bench, 7, 1, instance="i") is ErrorCode.UNKNOWN_MEMBER_ID
     assert commit_in_transaction(bench, 7, 1, member=a.member_id, generation=9) is illegal

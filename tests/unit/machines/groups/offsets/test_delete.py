@@ -1,4 +1,4 @@
-"""OffsetDelete: only offsets of topics without subscribers."""
+"""OffsetDelete: only offsets of topics without subscribers are deleted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def codes(response: OffsetDeleteResponse) -> dict[str, list[int]]:
     return {topic.name: [each.error_code for each in topic.partitions] for topic in response.topics}
 
 
-def test_offsets_go_with_tombstones() -> None:
+def test_offsets_are_deleted_with_tombstones() -> None:
     bench = GroupBench()
     commit(bench, 1)
     commit(bench, 2, partition=1)
@@ -46,7 +46,7 @@ def test_offsets_go_with_tombstones() -> None:
     assert fetch(bench, partition=1) == 2
 
 
-def test_pending_offset_is_dropped_for_good() -> None:
+def test_pending_offset_is_dropped_permanently() -> None:
     bench = GroupBench()
     commit_in_transaction(bench, 7, 5)
     delete(bench, {"orders": [0]})
@@ -76,7 +76,7 @@ def test_subscribed_topics_are_kept() -> None:
     assert fetch(bench, topic="parcels") == -1
 
 
-def test_garbled_subscription_may_mean_any_topic() -> None:
+def test_invalid_subscription_may_include_any_topic() -> None:
     bench = GroupBench()
     commit(bench, 2, topic="parcels")
     a = ClassicClient(bench, "a", protocols={"range": b"?"})
@@ -84,7 +84,7 @@ def test_garbled_subscription_may_mean_any_topic() -> None:
     assert codes(delete(bench, {"parcels": [0]})) == {"parcels": [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]}
 
 
-def test_live_group_of_another_type_is_opaque() -> None:
+def test_active_group_of_another_type_is_opaque() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a", protocol_type="connect", protocols={"v1": b"whatever"})
     stable_group(bench, a)

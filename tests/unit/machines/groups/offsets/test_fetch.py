@@ -1,4 +1,4 @@
-"""OffsetFetch in all its shapes."""
+"""OffsetFetch: all versions and forms of the request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.groups.offset_calls import commit, commit_in_transaction, fet
 
 
 @pytest.mark.parametrize("version", range(1, 8))
-def test_one_group_in_the_old_shape(version: int) -> None:
+def test_single_group_of_old_versions(version: int) -> None:
     bench = GroupBench()
     commit(bench, 5, metadata="note")
     topics = [OffsetFetchRequestTopic(name="orders", partition_indexes=[0, 3])]
@@ -82,38 +82,40 @@ def test_topics_by_id() -> None:
         OffsetFetchRequestTopics(topic_id=bench.topics.id_of("parcels"), partition_indexes=[0]),
     ]
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=topics)])
-    answered = bench.ask(request, OffsetFetchResponse, 10).groups[0].topics
-    assert [topic.topic_id for topic in answered] == [topic.topic_id for topic in topics]
-    assert [topic.partitions[0].committed_offset for topic in answered] == [5, -1, 6]
-    assert [topic.partitions[0].error_code for topic in answered] == [0, ErrorCode.UNKNOWN_TOPIC_ID, 0]
+    found_groups = bench.ask(request, OffsetFetchResponse, 10).groups[0].topics
+    assert [topic.topic_id for topic in found_groups] == [topic.topic_id for topic in topics]
+    assert [topic.partitions[0].committed_offset for topic in found_groups] == [5, -1, 6]
+    assert [topic.partitions[0].error_code for topic in found_groups] == [0, ErrorCode.UNKNOWN_TOPIC_ID, 0]
 
 
-def test_offset_of_an_earlier_topic_of_that_name_does_not_count() -> None:
+def test_offset_of_a_deleted_topic_with_the_same_name_does_not_count() -> None:
     bench = GroupBench()
     commit(bench, 5, version=10)
     commit_in_transaction(bench, 7, 6, topic="parcels")
     bench.end_transaction(7, commit=True)
-    # The new view comes without the news of the deletion, which would remove the offsets.
+    # The new view arrives without the notification of the deletion, which would remove the offsets.
     bench.change_topics(Topics({"orders": 4, "parcels": 2}, version=1, first_id=2_000))
     topics = [
         OffsetFetchRequestTopics(topic_id=bench.topics.id_of(name), partition_indexes=[0])
         for name in ("orders", "parcels")
     ]
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=topics)])
-    answered = bench.ask(request, OffsetFetchResponse, 10).groups[0].topics
-    assert [topic.partitions[0].committed_offset for topic in answered] == [-1, 6], "the second names no id"
-    assert fetch(bench) == 5, "by name it is what was committed under that name"
+    found_groups = bench.ask(request, OffsetFetchResponse, 10).groups[0].topics
+    assert [topic.partitions[0].committed_offset for topic in found_groups] == [-1, 6], (
+        "the second topic has no id"
+    )
+    assert fetch(bench) == 5, "a fetch by name returns the offset committed under that name"
 
 
-def test_all_topics_by_id_leaves_out_those_without_one() -> None:
+def test_all_topics_by_id_omits_topics_without_an_id() -> None:
     bench = GroupBench()
     commit(bench, 5, version=10)
     commit(bench, 6, topic="parcels", version=10)
     kept = Topics({"orders": 4})
     bench.change_topics(kept)
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
-    answered = bench.ask(request, OffsetFetchResponse, 10).groups[0].topics
-    assert [topic.topic_id for topic in answered] == [kept.id_of("orders")]
+    found_groups = bench.ask(request, OffsetFetchResponse, 10).groups[0].topics
+    assert [topic.topic_id for topic in found_groups] == [kept.id_of("orders")]
 
 
 def test_stable_fetch_of_pending_offsets() -> None:

@@ -1,4 +1,4 @@
-"""What disappears by itself: expired offsets, empty groups, offsets of deleted topics."""
+"""Sweeps: expired offsets, empty groups and offsets of deleted topics."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def tombstone(group: str = "g", topic: str = "orders", partition: int = 0) -> Gr
     return GroupRecord(OffsetCommitKey(group=group, topic=topic, partition=partition), None)
 
 
-def stay(bench: GroupBench, client: ClassicClient, duration_ms: int) -> None:
-    """The member lives on for so long, without reading anything."""
+def keep_alive(bench: GroupBench, client: ClassicClient, duration_ms: int) -> None:
+    """Keep the member alive for this time without reading."""
     for _ in range(0, duration_ms, 600_000):
         bench.advance(600_000)
         assert client.beat() is ErrorCode.NONE
 
 
-def test_offsets_of_a_simple_group_expire_by_their_commit_and_the_group_with_them() -> None:
+def test_offsets_of_a_simple_group_expire_after_their_commit_and_the_group_with_them() -> None:
     bench = GroupBench(SETTINGS)
     commit(bench, 1)
     bench.advance(HOUR_MS // 2)
@@ -48,47 +48,47 @@ def test_offsets_of_a_simple_group_expire_by_their_commit_and_the_group_with_the
     ]
 
 
-def test_offsets_of_a_left_group_expire_by_the_time_it_became_empty() -> None:
+def test_offsets_of_an_empty_group_expire_after_it_became_empty() -> None:
     bench = GroupBench(SETTINGS)
     a = ClassicClient(bench, "a", session_ms=1_800_000)
     stable_group(bench, a)
     a.commit(1)
-    stay(bench, a, 4 * HOUR_MS // 2)
-    assert fetch(bench) == 1, "in use, however old"
+    keep_alive(bench, a, 4 * HOUR_MS // 2)
+    assert fetch(bench) == 1, "the group is in use"
     a.leave()
     bench.advance(HOUR_MS - 1)
     assert fetch(bench) == 1
     bench.advance(60_000)
-    assert fetch(bench) == -1, "at the sweep that follows"
+    assert fetch(bench) == -1, "the next sweep removes them"
     assert "g" not in bench.shard.state.groups
 
 
-def test_topic_that_a_stable_group_no_longer_reads_expires() -> None:
+def test_topic_without_subscribers_in_a_stable_group_expires() -> None:
     bench = GroupBench(SETTINGS)
     commit(bench, 7, topic="parcels")
     a = ClassicClient(bench, "a", session_ms=1_800_000, topics=["orders"])
     stable_group(bench, a)
     a.commit(1)
-    stay(bench, a, 3 * HOUR_MS // 2)
+    keep_alive(bench, a, 3 * HOUR_MS // 2)
     assert fetch(bench, topic="parcels") == -1
     assert fetch(bench) == 1
 
 
-def test_live_group_of_another_type_keeps_everything() -> None:
+def test_active_group_of_another_type_keeps_all_offsets() -> None:
     bench = GroupBench(SETTINGS)
     a = ClassicClient(bench, "a", session_ms=1_800_000, protocol_type="connect", protocols={"v1": b"opaque"})
     stable_group(bench, a)
     a.commit(1)
-    stay(bench, a, 3 * HOUR_MS // 2)
+    keep_alive(bench, a, 3 * HOUR_MS // 2)
     assert fetch(bench) == 1
 
 
-def test_garbled_subscription_keeps_everything() -> None:
+def test_invalid_subscription_keeps_all_offsets() -> None:
     bench = GroupBench(SETTINGS)
     a = ClassicClient(bench, "a", session_ms=1_800_000, protocols={"range": b"\x00\x01\xff"})
     stable_group(bench, a)
     a.commit(1)
-    stay(bench, a, 3 * HOUR_MS // 2)
+    keep_alive(bench, a, 3 * HOUR_MS // 2)
     assert fetch(bench) == 1
 
 
@@ -104,7 +104,7 @@ def test_retention_of_old_clients() -> None:
     assert fetch(bench, partition=1) == 2
 
 
-def test_open_transactions_are_spared() -> None:
+def test_offsets_of_open_transactions_stay() -> None:
     bench = GroupBench(SETTINGS)
     commit(bench, 1)
     commit_in_transaction(bench, 7, 2)
@@ -116,7 +116,7 @@ def test_open_transactions_are_spared() -> None:
     assert "g" not in bench.shard.state.groups
 
 
-def test_group_with_nothing_but_a_pending_offset_stays() -> None:
+def test_group_with_only_a_pending_offset_stays() -> None:
     bench = GroupBench(SETTINGS)
     commit_in_transaction(bench, 7, 2)
     bench.advance(2 * HOUR_MS)
@@ -176,14 +176,14 @@ def test_offsets_of_deleted_topics_are_removed_at_once() -> None:
     commit_in_transaction(bench, 7, 4, group="i", topic="parcels")
     written = len(bench.log)
     bench.change_topics(Topics({"orders": 4}), deleted=["parcels"])
-    gone = [
+    removed = [
         tombstone(topic="parcels"),
         tombstone("h", "parcels", 1),
         tombstone("i", "parcels"),
     ]
     found = bench.records(written)
-    assert len(found) == len(gone)
-    assert all(record in found for record in gone)
+    assert len(found) == len(removed)
+    assert all(record in found for record in removed)
     assert fetch(bench) == 1
     bench.end_transaction(7, commit=True)
     assert fetch(bench, group="i", topic="parcels") == -1
@@ -210,17 +210,17 @@ def test_many_offsets_of_a_deleted_topic_are_removed_in_steps() -> None:
         before = len(bench.log)
         bench.run(TimerFired())
         largest = max(largest, len(bench.log) - before)
-    assert largest <= RECORDS_PER_STEP, "more might not fit into a batch, and then none of them would go"
+    assert largest <= RECORDS_PER_STEP, "more might not fit into a batch, and none would be removed"
     assert not bench.shard.state.offsets.has_any("g")
 
 
-def test_transaction_that_came_to_the_new_topic_of_a_name_keeps_its_offsets() -> None:
+def test_transaction_of_a_recreated_topic_keeps_its_offsets() -> None:
     bench = GroupBench(SETTINGS)
     commit(bench, 9)
     commit(bench, 9, partition=1)
     bench.topics = Topics({"orders": 4}, first_id=2_000)
     bench.run(MetadataChanged(bench.topics, frozenset({"orders"}), frozenset({"orders"})))
-    # The sweep has not come to the group yet.
+    # The sweep has not reached the group yet.
     commit_in_transaction(bench, 7, 1)
     commit_in_transaction(bench, 7, 2, group="h")
     bench.advance(0)
