@@ -34,6 +34,10 @@ EffectT = TypeVar("EffectT")
 ContextT = TypeVar("ContextT", covariant=True)
 RequestT = TypeVar("RequestT", covariant=True)
 
+MAX_ITEMS_PER_EVENT = 64
+"""``TimerFired`` handles at most this many timers, groups or ids: thousands may be due together. The rest is
+due at once, in another event. The driver's scheduler runs each event as one step, and requests in between."""
+
 
 class Instant(NamedTuple):
     """The time of an event, read once from both clocks."""

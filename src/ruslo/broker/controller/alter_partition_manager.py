@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 from ruslo.broker.controller.controller_channel import ControllerChannel
+from ruslo.broker.scheduling.scheduler import Priority, Scheduler
 from ruslo.machines.replica.fetch_session_handler import TopicIdPartition
 from ruslo.machines.replica.isr import Proposal
 from ruslo.machines.replica.leader import AfterResponse
@@ -41,9 +42,15 @@ class AlterPartitionManager:
     """One request is in flight at a time; further proposals go with the next."""
 
     def __init__(
-        self, controller: ControllerChannel, *, broker_id: int, broker_epoch: Callable[[], int]
+        self,
+        controller: ControllerChannel,
+        scheduler: Scheduler,
+        *,
+        broker_id: int,
+        broker_epoch: Callable[[], int],
     ) -> None:
         self._controller = controller
+        self._scheduler = scheduler
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._waiting: dict[TopicIdPartition, _Proposed] = {}
@@ -81,7 +88,7 @@ class AlterPartitionManager:
                         if proposed[0].is_pending(proposed[1])
                     } | self._waiting
                 # A controller in this process may respond within the same iteration of the event loop.
-                await asyncio.sleep(0)
+                await self._scheduler.checkpoint(Priority.CLUSTER)
         finally:
             self._task = None
 

@@ -147,7 +147,9 @@ class BrokerRole:
             report_failed_directory=self.lifecycle.report_failed_directory,
         )
         shared.undo.push_async_callback(assignments.stop)
-        proposals = AlterPartitionManager(shared.gateway, broker_id=config.node_id, broker_epoch=self._epoch)
+        proposals = AlterPartitionManager(
+            shared.gateway, shared.scheduler, broker_id=config.node_id, broker_epoch=self._epoch
+        )
         shared.undo.push_async_callback(proposals.stop)
         fetchers = ReplicaFetchers(shared.address_of, self._fetcher_settings())
         self.topic_responses = TopicResponses(shared.metadata, fetchers.lost_leaders)

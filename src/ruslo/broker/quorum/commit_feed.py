@@ -20,8 +20,8 @@ from ruslo.model.clock import Clock
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
 
-MAX_RECORDS_PER_STEP = 125
-"""A batch of this many records is delivered in several steps."""
+MAX_RECORDS_PER_DELTA = 125
+"""A batch of more partition changes reaches the listeners as several deltas, each in a step of its own."""
 
 
 class AppendedBatch(NamedTuple):
@@ -116,7 +116,7 @@ class CommitFeed:
             for part in _divide(run):
                 for listener in self._listeners:
                     listener.handle_commit(part.base_offset, part.epoch, part.records)
-                    if len(run.records) >= MAX_RECORDS_PER_STEP:
+                    if len(run.records) >= MAX_RECORDS_PER_DELTA:
                         yield
         self.applied = SnapshotId(batch.end_offset, batch.epoch)
         self.is_within_batch = False
@@ -149,7 +149,7 @@ class CommitFeed:
 def _divide(run: CommittedRun) -> Iterator[CommittedRun]:
     """A long run, divided between changes of existing partitions, which are independent of each other."""
     records, start = run.records, 0
-    for end in range(MAX_RECORDS_PER_STEP, 0 if run.is_transaction else len(records), MAX_RECORDS_PER_STEP):
+    for end in range(MAX_RECORDS_PER_DELTA, 0 if run.is_transaction else len(records), MAX_RECORDS_PER_DELTA):
         if all(isinstance(each, PartitionChangeRecord) for each in records[end - 1 : end + 1]):
             yield CommittedRun(run.base_offset + start, run.epoch, records[start:end])
             start = end

@@ -7,6 +7,7 @@ NoOp records, which show the followers that it is alive (``no_op_writer.py``).
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
@@ -33,6 +34,8 @@ class LeadershipNotifier:
     ) -> None:
         self.notified: tuple[int, int] | None = None
         """The leader and epoch of the last notification."""
+        self.has_notified = asyncio.Event()
+        """Set from the first notification on, and when there will be none."""
         self._machine = machine
         self._feed = feed
         self._append = append
@@ -61,6 +64,7 @@ class LeadershipNotifier:
         self._no_ops.appended()
 
     def stop(self) -> None:
+        self.has_notified.set()
         self._no_ops.stop()
         self._notify(NO_NODE)
 
@@ -69,6 +73,7 @@ class LeadershipNotifier:
         if self.notified == current or (self.notified is None and leader_id == NO_NODE):
             return
         self.notified = current
+        self.has_notified.set()
         self._feed.leader_changed(*current)
 
     def _abort_transaction(self) -> None:

@@ -229,8 +229,7 @@ class RaftDriver:
         self._loop.handle(Started())
         if machine.leads(machine.epoch):
             commits.sync_now()
-            while leadership.notified is None and self.failure is None:  # noqa: ASYNC110
-                await asyncio.sleep(0)
+            await leadership.has_notified.wait()
         if self.failure is not None:
             raise self.failure
 

@@ -55,6 +55,7 @@ from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKind
 from ruslo.machines.groups.topics_view import TopicsView
 from ruslo.machines.machine import (
+    MAX_ITEMS_PER_EVENT,
     AppendFailed,
     Instant,
     Loaded,
@@ -80,9 +81,6 @@ from ruslo.protocol.messages.offset_delete_request import OffsetDeleteRequest
 from ruslo.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from ruslo.protocol.messages.sync_group_request import SyncGroupRequest
 from ruslo.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
-
-TIMERS_PER_STEP = 64
-"""Many sessions may expire at the same time; one event must not block the event loop for all of them."""
 
 
 class GroupShard:
@@ -179,7 +177,7 @@ class GroupShard:
     def _fire(self, now_ms: int) -> GroupOutcome:
         state = self.state
         outcome: GroupOutcome = Outcome()
-        for _ in range(TIMERS_PER_STEP):
+        for _ in range(MAX_ITEMS_PER_EVENT):
             # The next timer may depend on the records of this one, so those are replayed first.
             key = None if outcome.records else state.timers.pop_due(now_ms)
             if key is None:

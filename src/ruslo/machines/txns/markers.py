@@ -30,7 +30,7 @@ from ruslo.machines.txns.end_txn import complete
 from ruslo.machines.txns.events import MarkersFenced, MarkersResult, SendMarkers, TxnEffect
 from ruslo.machines.txns.marker_requests import EndMarker
 from ruslo.machines.txns.metadata import TxnMetadata
-from ruslo.machines.txns.outcome import BYTES_PER_STEP, TxnOutcome
+from ruslo.machines.txns.outcome import MAX_BATCH_BYTES, TxnOutcome
 from ruslo.machines.txns.records import TxnRecord
 from ruslo.machines.txns.state import ShardState
 from ruslo.machines.txns.states import TxnState
@@ -106,7 +106,7 @@ class Markers:
         outcome = self._send(state, unsent.values())
         unwritten: list[TxnRecord] = []
         size_bytes = 0
-        while self._unwritten and size_bytes < BYTES_PER_STEP:
+        while self._unwritten and size_bytes < MAX_BATCH_BYTES:
             record = self._unwritten.pop(next(iter(self._unwritten)))
             unwritten.append(record)
             size_bytes += record.size_bytes

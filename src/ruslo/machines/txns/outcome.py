@@ -16,7 +16,7 @@ Response: TypeAlias = Message | KafkaError
 TxnReply: TypeAlias = Reply[Response]
 TxnOutcome: TypeAlias = Outcome[TxnRecord, Response, TxnEffect]
 
-BYTES_PER_STEP = 262_144
+MAX_BATCH_BYTES = 262_144
 """An event without a request stops adding records at this size; the rest follows in another event. A batch
 that is too large fails as a whole, and would fail again with every retry. The limit is well below
 ``max.message.bytes`` because one more record may exceed it."""

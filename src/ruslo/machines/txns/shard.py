@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 
 from ruslo.machines.machine import (
+    MAX_ITEMS_PER_EVENT,
     AppendCommitted,
     AppendFailed,
     Instant,
@@ -43,7 +44,7 @@ from ruslo.machines.txns.events import (
     TxnEvent,
 )
 from ruslo.machines.txns.markers import Markers
-from ruslo.machines.txns.outcome import BYTES_PER_STEP, Response, TxnOutcome, reject, respond
+from ruslo.machines.txns.outcome import MAX_BATCH_BYTES, Response, TxnOutcome, reject, respond
 from ruslo.machines.txns.records import TxnRecord
 from ruslo.machines.txns.settings import TxnSettings
 from ruslo.machines.txns.state import CompilePattern, ShardState
@@ -59,9 +60,6 @@ from ruslo.protocol.messages.describe_transactions_request import DescribeTransa
 from ruslo.protocol.messages.end_txn_request import EndTxnRequest
 from ruslo.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from ruslo.protocol.messages.list_transactions_request import ListTransactionsRequest
-
-TIMERS_PER_STEP = 64
-"""Many transactions may time out together; one event must not block the event loop for all of them."""
 
 
 class TxnShard:
@@ -191,6 +189,7 @@ class TxnShard:
         state.timers.clear()
         self._markers.clear()
         state.transactions.clear()
+        state.expiring.clear()
         error = KafkaError(ErrorCode.NOT_COORDINATOR, "another node leads the id's partition now")
         tokens = [parked.token for parked in state.parked.values() if parked.token is not None]
         tokens += [request.token for requests in state.delayed.values() for request in requests]
@@ -212,8 +211,8 @@ class TxnShard:
         state = self.state
         outcome: TxnOutcome = Outcome()
         size_bytes = 0
-        for _ in range(TIMERS_PER_STEP):
-            key = state.timers.pop_due(state.now_ms) if size_bytes < BYTES_PER_STEP else None
+        for _ in range(MAX_ITEMS_PER_EVENT):
+            key = state.timers.pop_due(state.now_ms) if size_bytes < MAX_BATCH_BYTES else None
             if key is None:
                 break
             match key.kind:
@@ -222,7 +221,7 @@ class TxnShard:
                 case TimerKind.RETRY:
                     fired = self._markers.retry(state)
                 case TimerKind.EXPIRY:
-                    # If more ids expire, the timer is due again at once, and they get a batch of their own.
+                    # If ids remain, the timer is due again at once, and their records get another batch.
                     return outcome.add(timeouts.expire_ids(state))
                 case TimerKind.DELAYED:
                     fired = delayed_requests.expire(state, key.transactional_id)

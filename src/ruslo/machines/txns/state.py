@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable
 from itertools import count
 from typing import NamedTuple, TypeAlias
@@ -49,6 +50,7 @@ class ShardState:
         "compile_pattern",
         "coordinator_epoch",
         "delayed",
+        "expiring",
         "now_ms",
         "parked",
         "settings",
@@ -67,6 +69,8 @@ class ShardState:
         self.timers: Timers[TimerKey] = Timers()
         self.parked: dict[int, Parked] = {}
         self.delayed: dict[str, list[DelayedRequest]] = {}
+        self.expiring: deque[str] = deque()
+        """The ids that the current pass over all ids has not checked for expiration yet."""
         self._allocations = count(1)
         self.active = False
         """Whether the shard is loaded. Before that only ``replay`` is called, and there is no soft state."""

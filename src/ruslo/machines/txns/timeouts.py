@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from ruslo.machines.machine import Outcome
+from ruslo.machines.machine import MAX_ITEMS_PER_EVENT, Outcome
 from ruslo.machines.txns.fencing import begin_fence_abort, needs_producer_id
-from ruslo.machines.txns.outcome import BYTES_PER_STEP, TxnOutcome
+from ruslo.machines.txns.outcome import MAX_BATCH_BYTES, TxnOutcome
 from ruslo.machines.txns.records import TxnRecord
 from ruslo.machines.txns.state import ShardState
 from ruslo.machines.txns.states import IDLE, TxnState
 from ruslo.machines.txns.timers import TimerKey, TimerKind
 from ruslo.machines.txns.transaction import Transaction
-
-EXPIRED_IDS_PER_STEP = 500
 
 _EXPIRY = TimerKey(TimerKind.EXPIRY)
 
@@ -60,22 +58,28 @@ def start_expiry(state: ShardState) -> None:
 
 def expire_ids(state: ShardState) -> TxnOutcome:
     """Remove idle ids whose last use is older than ``transactional.id.expiration.ms``."""
+    if not state.expiring:
+        state.expiring.extend(state.transactions)
     expired: list[TxnRecord] = []
     size_bytes = 0
     used_since_ms = state.wall_ms - state.settings.id_expiration_ms
-    for transaction in state.transactions.values():
+    for _ in range(MAX_ITEMS_PER_EVENT):
+        if not state.expiring or size_bytes >= MAX_BATCH_BYTES:
+            break
+        transaction = state.transactions.get(state.expiring.popleft())
         if (
-            transaction.pending is None
+            transaction is not None
+            and transaction.pending is None
             and transaction.metadata.state in IDLE
             and transaction.metadata.last_update_ms <= used_since_ms
         ):
             record = state.begin_expiry(transaction)
             expired.append(record)
             size_bytes += record.size_bytes
-            if len(expired) == EXPIRED_IDS_PER_STEP or size_bytes >= BYTES_PER_STEP:
-                state.timers.set(_EXPIRY, state.now_ms)
-                return Outcome(expired)
-    start_expiry(state)
+    if state.expiring:
+        state.timers.set(_EXPIRY, state.now_ms)
+    else:
+        start_expiry(state)
     return Outcome(expired)
 
 

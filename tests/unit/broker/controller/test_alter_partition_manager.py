@@ -8,7 +8,9 @@ from typing import cast
 
 from ruslo.broker.controller.alter_partition_manager import MAX_PARTITIONS_PER_REQUEST, AlterPartitionManager
 from ruslo.broker.partitions.leader import PartitionLeader
+from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.machines.replica.isr import Proposal
+from ruslo.model.clock import SystemClock
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.alter_partition_request import AlterPartitionRequest
@@ -33,7 +35,9 @@ class Controller:
 
 async def test_thousands_of_proposals_go_in_several_requests() -> None:
     controller = Controller()
-    proposals = AlterPartitionManager(controller, broker_id=1, broker_epoch=lambda: 7)
+    proposals = AlterPartitionManager(
+        controller, Scheduler(SystemClock()), broker_id=1, broker_epoch=lambda: 7
+    )
     count = 2 * MAX_PARTITIONS_PER_REQUEST + 10
     for partition_epoch in (4, 5):
         for index in range(count):

@@ -5,7 +5,7 @@ from itertools import groupby, pairwise
 
 import pytest
 
-from ruslo.broker.quorum.commit_feed import MAX_RECORDS_PER_STEP, AppendedBatch, CommitFeed
+from ruslo.broker.quorum.commit_feed import MAX_RECORDS_PER_DELTA, AppendedBatch, CommitFeed
 from ruslo.machines.raft.snapshots import SnapshotId, SnapshotPolicy
 from ruslo.model.clock import SystemClock
 from ruslo.protocol.message import Message
@@ -71,7 +71,7 @@ def test_each_listener_gets_a_long_batch_in_its_own_step() -> None:
         yield AppendedBatch(from_offset, to_offset, 1, 100, [NoOpRecord()] * (to_offset - from_offset))
 
     feed = feed_for(first, second, read=read)
-    whole = 2 * MAX_RECORDS_PER_STEP
+    whole = 2 * MAX_RECORDS_PER_DELTA
     seen = [
         (len(first.offsets), len(second.offsets), feed.applied.offset, feed.is_within_batch)
         for _ in feed.deliver(lambda: whole)
@@ -117,29 +117,29 @@ def parts_of(records: Sequence[Message]) -> list[tuple[int, int]]:
 
 
 def test_partition_changes_are_delivered_in_parts() -> None:
-    changes: list[Message] = [PartitionChangeRecord()] * (2 * MAX_RECORDS_PER_STEP + 1)
+    changes: list[Message] = [PartitionChangeRecord()] * (2 * MAX_RECORDS_PER_DELTA + 1)
     assert parts_of(changes) == [
-        (7, MAX_RECORDS_PER_STEP),
-        (7 + MAX_RECORDS_PER_STEP, MAX_RECORDS_PER_STEP),
-        (7 + 2 * MAX_RECORDS_PER_STEP, 1),
+        (7, MAX_RECORDS_PER_DELTA),
+        (7 + MAX_RECORDS_PER_DELTA, MAX_RECORDS_PER_DELTA),
+        (7 + 2 * MAX_RECORDS_PER_DELTA, 1),
     ]
 
 
 def test_new_partitions_of_a_topic_are_delivered_together() -> None:
     """A producer that saw only some of them would partition keys differently."""
-    created: list[Message] = [PartitionRecord()] * (2 * MAX_RECORDS_PER_STEP)
-    changed: list[Message] = [PartitionChangeRecord()] * (2 * MAX_RECORDS_PER_STEP)
-    assert parts_of(created) == [(7, 2 * MAX_RECORDS_PER_STEP)]
+    created: list[Message] = [PartitionRecord()] * (2 * MAX_RECORDS_PER_DELTA)
+    changed: list[Message] = [PartitionChangeRecord()] * (2 * MAX_RECORDS_PER_DELTA)
+    assert parts_of(created) == [(7, 2 * MAX_RECORDS_PER_DELTA)]
     assert parts_of([*created, *changed]) == [
-        (7, 3 * MAX_RECORDS_PER_STEP),
-        (7 + 3 * MAX_RECORDS_PER_STEP, MAX_RECORDS_PER_STEP),
+        (7, 3 * MAX_RECORDS_PER_DELTA),
+        (7 + 3 * MAX_RECORDS_PER_DELTA, MAX_RECORDS_PER_DELTA),
     ]
 
 
 def test_a_transaction_is_never_divided() -> None:
-    changes: list[Message] = [PartitionChangeRecord()] * (2 * MAX_RECORDS_PER_STEP)
+    changes: list[Message] = [PartitionChangeRecord()] * (2 * MAX_RECORDS_PER_DELTA)
     transaction = [BeginTransactionRecord(), *changes, EndTransactionRecord()]
-    assert parts_of(transaction) == [(8, 2 * MAX_RECORDS_PER_STEP)]
+    assert parts_of(transaction) == [(8, 2 * MAX_RECORDS_PER_DELTA)]
 
 
 def test_a_snapshot_is_applied_in_several_steps() -> None:
@@ -147,7 +147,7 @@ def test_a_snapshot_is_applied_in_several_steps() -> None:
     feed = feed_for(first, second)
     feed.appended(AppendedBatch(0, 1, 1, 100, [NoOpRecord()]))
     deliver(feed, 1)
-    count = 2 * MAX_RECORDS_PER_STEP
+    count = 2 * MAX_RECORDS_PER_DELTA
     feed.load_snapshot(SnapshotId(5000, 3), iter([NoOpRecord()] * count))
     # Records after the snapshot may be committed before it is applied.
     feed.appended(AppendedBatch(5000, 5001, 3, 100, [NoOpRecord()]))
@@ -169,7 +169,7 @@ def test_a_snapshot_is_applied_in_several_steps() -> None:
 def test_a_newer_snapshot_replaces_one_that_is_being_applied() -> None:
     listener = Listener()
     feed = feed_for(listener)
-    feed.load_snapshot(SnapshotId(5000, 3), iter([NoOpRecord()] * MAX_RECORDS_PER_STEP))
+    feed.load_snapshot(SnapshotId(5000, 3), iter([NoOpRecord()] * MAX_RECORDS_PER_DELTA))
     steps = feed.deliver(lambda: 9000)
     next(steps)
     feed.load_snapshot(SnapshotId(9000, 4), iter([NoOpRecord()] * 7))

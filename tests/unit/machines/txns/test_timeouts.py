@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.machines.machine import TimerFired
+from ruslo.machines.machine import MAX_ITEMS_PER_EVENT, TimerFired
 from ruslo.machines.txns.settings import TxnSettings
-from ruslo.machines.txns.shard import TIMERS_PER_STEP
 from ruslo.machines.txns.states import TxnState
-from ruslo.machines.txns.timeouts import EXPIRED_IDS_PER_STEP
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TopicPartition
 from tests.support.txns.txn_bench import FIRST_PRODUCER_ID, Cluster, TxnBench
@@ -255,12 +253,12 @@ def test_tombstone_that_failed_to_append() -> None:
 
 def test_many_ids_expire_in_steps() -> None:
     bench = TxnBench(EXPIRY)
-    for number in range(EXPIRED_IDS_PER_STEP + 3):
+    for number in range(MAX_ITEMS_PER_EVENT + 3):
         TxnClient(bench, f"t{number}").init()
     before = len(bench.log)
     bench.advance(10_000_000)
     assert not bench.shard.state.transactions
-    assert len(bench.log) == before + EXPIRED_IDS_PER_STEP + 3
+    assert len(bench.log) == before + MAX_ITEMS_PER_EVENT + 3
 
 
 def largest_batch(bench: TxnBench) -> int:
@@ -278,8 +276,8 @@ def largest_batch(bench: TxnBench) -> int:
 
 def test_ids_that_expire_together_fit_into_batches() -> None:
     bench = TxnBench(EXPIRY)
-    for number in range(4 * EXPIRED_IDS_PER_STEP):
-        TxnClient(bench, f"{number}-" + "t" * 1_500).init()
+    for number in range(4 * MAX_ITEMS_PER_EVENT):
+        TxnClient(bench, f"{number}-" + "t" * 30_000).init()
     bench.now_ms = 10_000_000
     assert largest_batch(bench) < MAX_MESSAGE_BYTES
     assert not bench.shard.state.transactions
@@ -289,7 +287,7 @@ def test_large_transactions_that_time_out_together_fit_into_batches() -> None:
     topics = [f"{number:03}-" + "o" * 240 for number in range(80)]
     bench = TxnBench(cluster=Cluster({topic: [1] for topic in topics}))
     partitions = [TopicPartition(topic, 0) for topic in topics]
-    for number in range(TIMERS_PER_STEP):
+    for number in range(MAX_ITEMS_PER_EVENT):
         client = TxnClient(bench, f"t{number}")
         client.init(timeout_ms=TIMEOUT_MS)
         client.add(*partitions)

@@ -22,9 +22,6 @@ from ruslo.protocol.message import Message
 from ruslo.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 from ruslo.records.control import end_txn_batch
 
-INLINE_MARKERS_MAX = 64
-"""Up to this number markers are written at once, so a small transaction completes within one call."""
-
 
 class LocalPartitions(Protocol):
     """The partitions of this broker."""
@@ -85,17 +82,15 @@ class MarkerWriter:
         """Write markers. Returns the result itself if they are few and committed at once."""
         written = _Written()
         steps = self._append_all(markers, written)
-        is_small = sum(len(marker.partitions) for marker in markers) <= INLINE_MARKERS_MAX
-        if is_small:
-            for _ in steps:
-                pass
+        work = self._scheduler.run(steps, priority=Priority.CLUSTER, name="transaction markers")
+        if work.done():
+            work.result()
             if not written.uncommitted:
                 return written.codes
         promise: asyncio.Future[MarkerCodes] = asyncio.get_running_loop().create_future()
-        if is_small:
+        if work.done():
             self._when_committed(written, promise)
         else:
-            work = self._scheduler.run(steps, priority=Priority.CLUSTER, name="transaction markers")
             work.add_done_callback(lambda _: self._when_committed(written, promise))
         return promise
 

@@ -1,7 +1,7 @@
 """Removes expired offsets, empty groups, and offsets of deleted topics.
 
-A sweep passes over the groups in short steps, so requests are served in between; each step uses the state of
-its time.
+A sweep passes over the groups in several events, so requests are served in between; each event uses the state
+of its time.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.records import NO_TIMESTAMP, GroupRecord, offset_tombstone
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
-from ruslo.machines.machine import Outcome
+from ruslo.machines.machine import MAX_ITEMS_PER_EVENT, Outcome
 
-GROUPS_PER_STEP = 200
-RECORDS_PER_STEP = 400
+MAX_TOMBSTONES_PER_BATCH = 400
+"""A batch that is too large for ``max.message.bytes`` fails as a whole, and would fail with every retry."""
 NO_GROUP = ""
 
 
@@ -55,13 +55,13 @@ class Sweeps:
         if not queue:
             queue.extend(shard.groups)
         records: list[GroupRecord] = []
-        for _ in range(GROUPS_PER_STEP):
-            if not queue or len(records) >= RECORDS_PER_STEP:
+        for _ in range(MAX_ITEMS_PER_EVENT):
+            if not queue or len(records) >= MAX_TOMBSTONES_PER_BATCH:
                 break
             group = shard.groups.get(queue.popleft())
             if group is not None:
                 # The rest waits for the next sweep.
-                records += _expired(shard, group)[:RECORDS_PER_STEP]
+                records += _expired(shard, group)[:MAX_TOMBSTONES_PER_BATCH]
         if queue:
             shard.timers.set(TimerKey(NO_GROUP, None, TimerKind.SWEEP), now_ms)
         else:
@@ -70,13 +70,13 @@ class Sweeps:
 
     def forget_deleted(self, shard: ShardState, now_ms: int) -> GroupOutcome:
         records: list[GroupRecord] = []
-        for _ in range(GROUPS_PER_STEP):
-            if not self._deletions or len(records) >= RECORDS_PER_STEP:
+        for _ in range(MAX_ITEMS_PER_EVENT):
+            if not self._deletions or len(records) >= MAX_TOMBSTONES_PER_BATCH:
                 break
             deletion = self._deletions[0]
             if not deletion.partitions:
                 deletion.partitions += _partitions(shard, deletion, deletion.groups.popleft())
-            while deletion.partitions and len(records) < RECORDS_PER_STEP:
+            while deletion.partitions and len(records) < MAX_TOMBSTONES_PER_BATCH:
                 key = deletion.partitions.popleft()
                 if _is_of_deleted(shard, deletion, *key):
                     records.append(offset_tombstone(*key))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ruslo.machines.groups.events import MetadataChanged
-from ruslo.machines.groups.offsets.sweeps import GROUPS_PER_STEP, RECORDS_PER_STEP
+from ruslo.machines.groups.offsets.sweeps import MAX_TOMBSTONES_PER_BATCH
 from ruslo.machines.groups.records import GroupRecord
 from ruslo.machines.groups.settings import GroupSettings
-from ruslo.machines.machine import TimerFired
+from ruslo.machines.machine import MAX_ITEMS_PER_EVENT, TimerFired
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.group_metadata_key import GroupMetadataKey
 from ruslo.protocol.messages.offset_commit_key import OffsetCommitKey
@@ -135,7 +135,7 @@ def test_empty_group_without_offsets_expires_with_the_next_sweep() -> None:
 
 def test_sweep_continues_until_all_groups_were_checked() -> None:
     bench = GroupBench(SETTINGS)
-    groups = [f"g{number}" for number in range(2 * GROUPS_PER_STEP + 7)]
+    groups = [f"g{number}" for number in range(2 * MAX_ITEMS_PER_EVENT + 7)]
     for group in groups:
         commit(bench, 1, group=group)
     written = len(bench.log)
@@ -146,7 +146,7 @@ def test_sweep_continues_until_all_groups_were_checked() -> None:
 
 def test_sweep_without_results_has_steps_too() -> None:
     bench = GroupBench(SETTINGS)
-    for number in range(2 * GROUPS_PER_STEP + 1):
+    for number in range(2 * MAX_ITEMS_PER_EVENT + 1):
         commit(bench, 1, group=f"g{number}")
     bench.now_ms = 60_000
     steps = 0
@@ -200,8 +200,8 @@ def test_recreated_topic_starts_without_offsets() -> None:
 
 
 def test_many_offsets_of_a_deleted_topic_are_removed_in_steps() -> None:
-    bench = GroupBench(SETTINGS, Topics({"wide": 3 * RECORDS_PER_STEP}))
-    for partition in range(3 * RECORDS_PER_STEP):
+    bench = GroupBench(SETTINGS, Topics({"wide": 3 * MAX_TOMBSTONES_PER_BATCH}))
+    for partition in range(3 * MAX_TOMBSTONES_PER_BATCH):
         commit(bench, 1, topic="wide", partition=partition)
     bench.topics = Topics({})
     bench.run(MetadataChanged(bench.topics, frozenset({"wide"}), frozenset({"wide"})))
@@ -210,7 +210,7 @@ def test_many_offsets_of_a_deleted_topic_are_removed_in_steps() -> None:
         before = len(bench.log)
         bench.run(TimerFired())
         largest = max(largest, len(bench.log) - before)
-    assert largest <= RECORDS_PER_STEP, "more might not fit into a batch, and none would be removed"
+    assert largest <= MAX_TOMBSTONES_PER_BATCH, "more might not fit into a batch, and none would be removed"
     assert not bench.shard.state.offsets.has_any("g")
 
 
