@@ -12,9 +12,9 @@ from ruslo.cli.arguments.options import F
 from ruslo.model.extras import install_extra
 
 if TYPE_CHECKING:
-    from ruslo.pipeline.files.finding import Finding
     from ruslo.pipeline.files.load import Loaded
     from ruslo.pipeline.files.model import Pipeline
+    from ruslo.pipeline.keys.finding import Finding
 
 
 def files_argument(function: F) -> F:

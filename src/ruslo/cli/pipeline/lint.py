@@ -13,8 +13,8 @@ from ruslo.cli.pipeline.files import files_argument, load
 from ruslo.cli.terminal.output import print_json
 
 if TYPE_CHECKING:
-    from ruslo.pipeline.files.finding import Finding
     from ruslo.pipeline.files.load import Loaded
+    from ruslo.pipeline.keys.finding import Finding
 
 
 @click.command(
@@ -38,7 +38,7 @@ def lint(paths: tuple[Path, ...], with_spark: bool, output: str) -> None:
 
     Exit code 1: a file has an error. Warnings do not count.
     """
-    from ruslo.pipeline.files.finding import Severity
+    from ruslo.pipeline.keys.finding import Severity
 
     loaded = load(paths)
     findings = [finding for entry in loaded for finding in entry.findings]
@@ -59,7 +59,7 @@ def lint(paths: tuple[Path, ...], with_spark: bool, output: str) -> None:
 
 def _spark_findings(loaded: Sequence[Loaded]) -> list[Finding]:
     from ruslo.pipeline.examples.example_run import check_with_spark
-    from ruslo.pipeline.files.finding import Finding
+    from ruslo.pipeline.keys.finding import Finding
     from ruslo.pipeline.runner.spark_settings import local_spark
 
     pipelines = [entry.pipeline for entry in loaded if entry.pipeline is not None]

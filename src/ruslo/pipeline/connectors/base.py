@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from ruslo.pipeline.files.keys import Key
-from ruslo.pipeline.files.value_types import Options, Schema, Text
+from ruslo.pipeline.keys.key import Key
+from ruslo.pipeline.keys.value_types import Options, Schema, Text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ruslo.model.errors import ConfigError
 from ruslo.pipeline.connectors.base import OPTIONS, SCHEMA, PipelineContext, Problem, Sink, Source
-from ruslo.pipeline.files.keys import Key
-from ruslo.pipeline.files.value_types import Choice, Flag, ListOf, Text, Whole
+from ruslo.pipeline.keys.key import Key
+from ruslo.pipeline.keys.value_types import Choice, Flag, ListOf, Text, Whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from ruslo.pipeline.connectors.base import OPTIONS, SCHEMA, PipelineContext, Problem, Sink, Source
-from ruslo.pipeline.files.keys import Key
-from ruslo.pipeline.files.value_types import Text
+from ruslo.pipeline.keys.key import Key
+from ruslo.pipeline.keys.value_types import Text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

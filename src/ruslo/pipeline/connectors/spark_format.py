@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from ruslo.pipeline.connectors.base import OPTIONS, SCHEMA, PipelineContext, Sink, Source
-from ruslo.pipeline.files.keys import Key
-from ruslo.pipeline.files.value_types import Flag, Text
+from ruslo.pipeline.keys.key import Key
+from ruslo.pipeline.keys.value_types import Flag, Text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ruslo.model.errors import ConfigError
 from ruslo.pipeline.connectors.base import BOOTSTRAP, PipelineContext, Problem, Sink
-from ruslo.pipeline.files.keys import Key
-from ruslo.pipeline.files.value_types import Choice, ListOf, Options, Text, Topic
+from ruslo.pipeline.keys.key import Key
+from ruslo.pipeline.keys.value_types import Choice, ListOf, Options, Text, Topic
 from ruslo.pipeline.suggestions import nearest
 
 if TYPE_CHECKING:

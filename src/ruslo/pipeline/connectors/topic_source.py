@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ruslo.pipeline.connectors.base import BOOTSTRAP, PipelineContext, Problem, Source
-from ruslo.pipeline.files.keys import Key
-from ruslo.pipeline.files.value_types import Choice, Flag, ListOf, Options, Schema, Text, Topic, Whole
+from ruslo.pipeline.keys.key import Key
+from ruslo.pipeline.keys.value_types import Choice, Flag, ListOf, Options, Schema, Text, Topic, Whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

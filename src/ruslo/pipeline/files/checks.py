@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ruslo.pipeline.files.finding import Findings, Location
-from ruslo.pipeline.files.located import Located
 from ruslo.pipeline.files.model import Pipeline, Step
-from ruslo.pipeline.files.schema_text import SchemaProblem, parse_schema
 from ruslo.pipeline.files.sql_text import tables_of
+from ruslo.pipeline.keys.finding import Findings, Location
+from ruslo.pipeline.keys.located import Located
+from ruslo.pipeline.keys.schema_text import SchemaProblem, parse_schema
 from ruslo.pipeline.suggestions import nearest
 
 _PIPELINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from ruslo.pipeline.connectors.base import Sink, Source
 from ruslo.pipeline.connectors.registry import SINKS, SOURCES
-from ruslo.pipeline.files.finding import Findings, Location
-from ruslo.pipeline.files.keys import Key, Reported, read_keys
-from ruslo.pipeline.files.located import Located
 from ruslo.pipeline.files.model import Input, Output, Watermark
-from ruslo.pipeline.files.value_types import Choice, Duration, Section, Text
+from ruslo.pipeline.keys.finding import Findings, Location
+from ruslo.pipeline.keys.key import Key, Reported, read_keys
+from ruslo.pipeline.keys.located import Located
+from ruslo.pipeline.keys.value_types import Choice, Duration, Section, Text
 from ruslo.pipeline.suggestions import nearest
 
 _VIEW_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")

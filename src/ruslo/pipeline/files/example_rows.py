@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from ruslo.pipeline.files.finding import Findings
-from ruslo.pipeline.files.keys import Key, Reported, read_keys, read_list
-from ruslo.pipeline.files.located import Located, kind_of
 from ruslo.pipeline.files.model import Example, Input, Output, Row
-from ruslo.pipeline.files.value_types import Flag, Text
+from ruslo.pipeline.keys.finding import Findings
+from ruslo.pipeline.keys.key import Key, Reported, read_keys, read_list
+from ruslo.pipeline.keys.located import Located, kind_of
+from ruslo.pipeline.keys.value_types import Flag, Text
 
 EXAMPLE_KEYS = (
     Key("name", Text(), "what the example shows", required=True),

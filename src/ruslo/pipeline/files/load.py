@@ -9,14 +9,14 @@ from pathlib import Path
 from ruslo.pipeline.files.checks import check_pipeline, in_order
 from ruslo.pipeline.files.endpoints import read_inputs, read_outputs
 from ruslo.pipeline.files.example_rows import read_examples
-from ruslo.pipeline.files.finding import Finding, Findings, Location, PipelineInvalid, Severity
-from ruslo.pipeline.files.keys import Reported, read_keys
-from ruslo.pipeline.files.located import Located
 from ruslo.pipeline.files.model import Pipeline
 from ruslo.pipeline.files.pipeline_keys import PIPELINE_KEYS, STRUCTURE_KEYS
 from ruslo.pipeline.files.python_reader import read_python
 from ruslo.pipeline.files.steps import read_steps
 from ruslo.pipeline.files.yaml_reader import read_yaml
+from ruslo.pipeline.keys.finding import Finding, Findings, Location, PipelineInvalid, Severity
+from ruslo.pipeline.keys.key import Reported, read_keys
+from ruslo.pipeline.keys.located import Located
 
 _YAML = (".yaml", ".yml")
 

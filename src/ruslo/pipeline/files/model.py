@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ruslo.pipeline.connectors.base import Sink, Source
-from ruslo.pipeline.files.finding import Location
+from ruslo.pipeline.keys.finding import Location
 
 OutputMode: TypeAlias = Literal["append", "update", "complete"]
 Row: TypeAlias = Mapping[str, object]

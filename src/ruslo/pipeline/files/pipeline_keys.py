@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ruslo.pipeline.files.keys import Key
 from ruslo.pipeline.files.model import History, OnError, Resources
-from ruslo.pipeline.files.value_types import Choice, Duration, Options, Section, Text, Topic, Whole
+from ruslo.pipeline.keys.key import Key
+from ruslo.pipeline.keys.value_types import Choice, Duration, Options, Section, Text, Topic, Whole
 
 _ON_ERROR = Section(
     "on_error",

@@ -10,9 +10,9 @@ import ast
 from pathlib import Path
 from typing import cast
 
-from ruslo.pipeline.files.finding import Findings, Location
-from ruslo.pipeline.files.located import Located, Scalar
 from ruslo.pipeline.files.python_ref import load_file
+from ruslo.pipeline.keys.finding import Findings, Location
+from ruslo.pipeline.keys.located import Located, Scalar
 
 VARIABLE = "pipeline"
 

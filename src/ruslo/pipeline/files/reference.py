@@ -9,10 +9,10 @@ from pathlib import Path
 from ruslo.pipeline.connectors.registry import SINKS, SOURCES
 from ruslo.pipeline.files.endpoints import SINK_KEYS, WATERMARK
 from ruslo.pipeline.files.example_rows import EXAMPLE_KEYS
-from ruslo.pipeline.files.keys import Key
 from ruslo.pipeline.files.pipeline_keys import PIPELINE_KEYS, STRUCTURE_KEYS
 from ruslo.pipeline.files.steps import STEP_KEYS
-from ruslo.pipeline.files.value_types import Section
+from ruslo.pipeline.keys.key import Key
+from ruslo.pipeline.keys.value_types import Section
 
 MARK = "<!-- Generated from here by `python -m ruslo.pipeline.files.reference`. -->\n"
 _PAGE = Path(__file__).resolve().parents[4] / "docs" / "pipelines.md"

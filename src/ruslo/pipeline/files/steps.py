@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from ruslo.pipeline.files.endpoints import WATERMARK, view_name
-from ruslo.pipeline.files.finding import Findings, Location
-from ruslo.pipeline.files.keys import Key, Reported, read_keys, read_list
-from ruslo.pipeline.files.located import Located, kind_of
 from ruslo.pipeline.files.model import Step
 from ruslo.pipeline.files.python_ref import ReferenceProblem, function_shape, shape_of
 from ruslo.pipeline.files.sql_text import problems_of, tables_of
-from ruslo.pipeline.files.value_types import ListOf, Options, Text
+from ruslo.pipeline.keys.finding import Findings, Location
+from ruslo.pipeline.keys.key import Key, Reported, read_keys, read_list
+from ruslo.pipeline.keys.located import Located, kind_of
+from ruslo.pipeline.keys.value_types import ListOf, Options, Text
 from ruslo.pipeline.suggestions import nearest
 
 SPARK_PARAMETER = "spark"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import yaml
 
-from ruslo.pipeline.files.finding import Findings, Location
-from ruslo.pipeline.files.located import Located, Scalar
+from ruslo.pipeline.keys.finding import Findings, Location
+from ruslo.pipeline.keys.located import Located, Scalar
 
 _VARIABLE = re.compile(r"\$(?:\$|\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\})")
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ruslo.model.errors import ConfigError
 from ruslo.pipeline.durations import spark_interval
-from ruslo.pipeline.files.finding import Location
 from ruslo.pipeline.files.model import Input, Pipeline, Step, Watermark
 from ruslo.pipeline.files.python_ref import load_function, shape_of
 from ruslo.pipeline.files.steps import SPARK_PARAMETER
+from ruslo.pipeline.keys.finding import Location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,7 +6,7 @@ import pytest
 
 from ruslo.pipeline.connectors.base import PipelineContext
 from ruslo.pipeline.connectors.topic_source import TableSource, TopicSource, start_options
-from ruslo.pipeline.files.schema_text import parse_schema
+from ruslo.pipeline.keys.schema_text import parse_schema
 from ruslo.pipeline.source.options import SourceOptions
 from ruslo.pipeline.source.schema import schema_ddl
 

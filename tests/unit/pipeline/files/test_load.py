@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ruslo.pipeline.files.finding import Severity
 from ruslo.pipeline.files.load import load_pipeline, load_pipelines
 from ruslo.pipeline.files.model import OnError, Pipeline, Watermark
+from ruslo.pipeline.keys.finding import Severity
 
 GOOD = """\
 name: shop

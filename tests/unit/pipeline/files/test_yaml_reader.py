@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ruslo.pipeline.files.finding import Findings, Location
-from ruslo.pipeline.files.located import Located
 from ruslo.pipeline.files.yaml_reader import read_yaml
+from ruslo.pipeline.keys.finding import Findings, Location
+from ruslo.pipeline.keys.located import Located
 
 PATH = Path("p.yaml")
 

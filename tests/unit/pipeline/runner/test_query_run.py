@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ruslo.model.errors import ConfigError
 from ruslo.pipeline.connectors.spark_format import ConsoleSink
-from ruslo.pipeline.files.finding import Location
 from ruslo.pipeline.files.model import OnError, Output
+from ruslo.pipeline.keys.finding import Location
 from ruslo.pipeline.runner.query_run import Phase, QueryRun, QueryState
 
 if TYPE_CHECKING:

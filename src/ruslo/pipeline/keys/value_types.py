@@ -9,10 +9,10 @@ from typing import Any
 
 from ruslo.model.topics import topic_name_problem
 from ruslo.pipeline.durations import duration_ms
-from ruslo.pipeline.files.finding import Findings, Location
-from ruslo.pipeline.files.keys import Key, Reported, Unreadable, ValueType, read_keys
-from ruslo.pipeline.files.located import Located, kind_of
-from ruslo.pipeline.files.schema_text import SchemaProblem, parse_schema
+from ruslo.pipeline.keys.finding import Findings, Location
+from ruslo.pipeline.keys.key import Key, Reported, Unreadable, ValueType, read_keys
+from ruslo.pipeline.keys.located import Located, kind_of
+from ruslo.pipeline.keys.schema_text import SchemaProblem, parse_schema
 from ruslo.pipeline.suggestions import nearest
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ruslo.pipeline.files.finding import Findings, Location
-from ruslo.pipeline.files.located import Located, kind_of
+from ruslo.pipeline.keys.finding import Findings, Location
+from ruslo.pipeline.keys.located import Located, kind_of
 from ruslo.pipeline.suggestions import nearest
 
 

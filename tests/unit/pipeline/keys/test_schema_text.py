@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.pipeline.files.schema_text import Array, Map, SchemaProblem, Struct, parse_schema
+from ruslo.pipeline.keys.schema_text import Array, Map, SchemaProblem, Struct, parse_schema
 
 
 def test_spark_types() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ruslo.pipeline.files.finding import Location
+from ruslo.pipeline.keys.finding import Location
 
 Scalar: TypeAlias = str | int | float | bool | Callable[..., object] | None
 """Only pipelines that are Python modules contain functions."""
