@@ -17,8 +17,8 @@ from ruslo.machines.groups.offsets.store import OffsetStore
 from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.model.errors import ErrorCode
 from ruslo.testing.simulation.groups.invariants import (
-    ALL_ANSWERED,
     ALL_OWNED,
+    ALL_RESPONDED,
     EPOCHS_RISE,
     LOG_IS_STATE,
     OFFSETS_KEPT,
@@ -103,7 +103,7 @@ def fenced_members_stay_in_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
         (old_generations_may_commit, {OFFSETS_KEPT}),
         (generations_are_not_counted, {EPOCHS_RISE, ONE_OWNER}),
         (a_commit_is_sometimes_forgotten, {OFFSETS_KEPT, LOG_IS_STATE}),
-        (followers_are_forgotten_in_sync, {ALL_ANSWERED, ALL_OWNED}),
+        (followers_are_forgotten_in_sync, {ALL_RESPONDED, ALL_OWNED}),
         (fenced_members_stay_in_the_target, {ALL_OWNED}),
     ],
 )

@@ -119,9 +119,9 @@ def leaders_do_not_check_the_followers_epoch(monkeypatch: pytest.MonkeyPatch) ->
 
 HUNTS = {"hunt_leaders": 3, "append": 1}
 CRASHES = {"kill_many": 4, "append": 3, "slow_disk": 1, "kill_leader": 1}
-ELECTIONS = {"kill_voting": 3, "append": 1, "cut_off": 1, "heal": 1}
+ELECTIONS = {"kill_voting": 3, "append": 1, "isolate": 1, "heal": 1}
 ALL_KINDS = {**ACTIONS, **VOTER_ACTIONS}
-VOTER_CHANGES = {"add_voter": 3, "remove_voter": 6, "hunt_leaders": 1, "cut_off": 3, "heal": 2, "append": 1}
+VOTER_CHANGES = {"add_voter": 3, "remove_voter": 6, "hunt_leaders": 1, "isolate": 3, "heal": 2, "append": 1}
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ class Chaos:
             self.clock,
             topics,
             settings,
-            on_confirmed=self.invariants.confirmed,
+            on_committed=self.invariants.on_committed,
             on_step=self.invariants.check_step,
         )
         self._born = 0
@@ -69,7 +69,7 @@ class Chaos:
                 self.clock.run_for(CHAOS_MS)
                 self._begin_calm()
                 self.clock.run_for(CALM_MS)
-                self.invariants.check_calm(self.coordinator)
+                self.invariants.check_recovered(self.coordinator)
                 self.invariants.check_log(self.coordinator)
         except Exception as error:
             error.add_note(self._how_to_replay())
@@ -89,7 +89,7 @@ class Chaos:
         self.lines.repeated = random.choice([0.0, 0.05])
         self.lines.slow = random.choice([0.0, 0.1])
         faults = self.coordinator.faults
-        faults.refused = random.choice([0.0, 0.02])
+        faults.failed_appends = random.choice([0.0, 0.02])
         faults.slow = random.choice([0.0, 0.05])
         faults.failing_assignor = random.choice([0.0, 0.3])
         self._act_later()
@@ -192,7 +192,7 @@ class Chaos:
 
     def _may_come_back(self, member: SimMember) -> None:
         if member.instance_id is not None:
-            topics = member.topics_told if isinstance(member, ClassicSimMember) else member.topics
+            topics = member.joined_topics if isinstance(member, ClassicSimMember) else member.topics
             self._instances[member.group_id][member.instance_id] = topics
 
     def _subscribe(self, member: SimMember) -> None:

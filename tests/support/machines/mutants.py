@@ -45,7 +45,7 @@ from ruslo.storage.cleaner.cleanable import Cleanable, find_cleanable
 from ruslo.storage.disk import Disk
 from ruslo.storage.log import Log
 from ruslo.storage.segment import Segment
-from ruslo.testing.simulation.nodes.clients.group_member import ALL_ANSWERED
+from ruslo.testing.simulation.nodes.clients.group_member import ALL_RESPONDED
 from ruslo.testing.simulation.nodes.clients.pipeliner import ENDS_RISE
 from ruslo.testing.simulation.nodes.committed_log import LAST_OF_KEY_KEPT, NOTHING_MISSING
 from ruslo.testing.simulation.nodes.invariants import (
@@ -332,7 +332,7 @@ BUGS: Mapping[str, ClassicBug] = {
         compaction_takes_open_transactions_for_committed, None, frozenset({LAST_OF_KEY_KEPT})
     ),
     "overtaking-requests": ClassicBug(requests_overtake_those_that_wait, None, frozenset({ENDS_RISE})),
-    "unanswered-leave": ClassicBug(leaves_are_not_answered, None, frozenset({ALL_ANSWERED})),
+    "unanswered-leave": ClassicBug(leaves_are_not_answered, None, frozenset({ALL_RESPONDED})),
     "lost-data-leads": ClassicBug(
         replicas_that_lost_their_data_lead,
         {"damage": 3, "restart": 1},
@@ -340,7 +340,7 @@ BUGS: Mapping[str, ClassicBug] = {
     ),
     "retention-of-uncommitted": ClassicBug(
         retention_does_not_wait_for_the_high_watermark,
-        {"cut_off": 3, "heal": 2, "shorten_retention": 1},
+        {"isolate": 3, "heal": 2, "shorten_retention": 1},
         frozenset({ONLY_THE_OLD, ENDS_RISE}),
     ),
     "unregistered-for-good": ClassicBug(

@@ -39,7 +39,7 @@ class TxnChaos:
         self.faults = ClusterFaults(
             clients=NetworkFaults(LineFaults(lost=0.01, slow=0.03, slow_ms=3_500), copied=0.08),
             batches=NetworkFaults(LineFaults(lost=0.01, slow=0.15, slow_ms=3_000), copied=0.08),
-            asks=NetworkFaults(LineFaults(lost=0.01, slow=0.05, slow_ms=2_000), copied=0.05),
+            verifications=NetworkFaults(LineFaults(lost=0.01, slow=0.05, slow_ms=2_000), copied=0.05),
             markers=NetworkFaults(LineFaults(lost=0.01, slow=0.25, slow_ms=1_400), copied=0.08),
         )
         self.cluster = SimTxnCluster(self.clock, PLACES, strict_brokers=self.mixed, faults=self.faults)

@@ -1,4 +1,4 @@
-"""Virtual time, unreliable lines, and what lives on them: the same seed gives the same run."""
+"""Simulations on virtual time: the same seed gives the same run."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Timer:
 
 
 class SimClock:
-    """A ``model.clock.Clock`` that only moves when told to, and the source of all randomness of a run."""
+    """A ``model.clock.Clock`` that moves only when it is advanced, and the random source of a run."""
 
     def __init__(self, seed: int = 0, *, epoch_ms: int = EPOCH_MS) -> None:
         self.random = Random(seed)

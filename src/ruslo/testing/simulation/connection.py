@@ -9,9 +9,9 @@ from typing import Generic, TypeAlias, TypeVar
 from ruslo.testing.simulation.clock import SimClock
 
 ReplyT = TypeVar("ReplyT")
-Answer: TypeAlias = Callable[[ReplyT], None]
-Deliver: TypeAlias = Callable[[Answer[ReplyT]], None]
-"""Delivers the request to its receiver, which calls ``Answer`` with the reply, possibly later or never."""
+OnReply: TypeAlias = Callable[[ReplyT], None]
+Deliver: TypeAlias = Callable[[OnReply[ReplyT]], None]
+"""Delivers the request to its receiver, which calls ``OnReply`` with the reply, possibly later or never."""
 
 
 @dataclass(slots=True)
@@ -60,10 +60,10 @@ class NetworkFaults:
 
 
 class Connection(Generic[ReplyT]):
-    """Requests on it arrive in order.
+    """Delivers requests in order.
 
-    Requests on an old connection may arrive after requests on a new one. Transactions of version 1 are not
-    protected against that everywhere, in Kafka neither. Such clients use ``strict`` connections: a request
+    Requests on an old connection may arrive after requests on a new one. Neither here nor in Kafka are
+    transactions of version 1 fully protected against that. Such clients use ``strict`` connections: a request
     that has not arrived when the connection closes is lost, and there are no duplicates.
     """
 
@@ -79,20 +79,20 @@ class Connection(Generic[ReplyT]):
         self, deliver: Deliver[ReplyT], on_reply: Callable[[ReplyT | None], None], timeout_ms: int
     ) -> None:
         """``on_reply`` gets the first reply, or None after the timeout."""
-        settled = False
+        completed = False
 
-        def settle(reply: ReplyT | None) -> None:
-            nonlocal settled
-            if not settled:
-                settled = True
+        def complete(reply: ReplyT | None) -> None:
+            nonlocal completed
+            if not completed:
+                completed = True
                 timer.cancel()
                 on_reply(reply)
 
         def arrive() -> None:
             if not (self._closed and self._strict):
-                deliver(lambda reply: self._back.send(lambda: settle(reply)))
+                deliver(lambda reply: self._back.send(lambda: complete(reply)))
 
-        timer = self._clock.call_later(timeout_ms, lambda: settle(None))
+        timer = self._clock.call_later(timeout_ms, lambda: complete(None))
         self._there.send(arrive)
         random = self._clock.random
         if not self._strict and random.random() < self._faults.copied:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from ruslo.testing.simulation import LineFaults, SimClock
-from ruslo.testing.simulation.connection import Answer, Connection, NetworkFaults
+from ruslo.testing.simulation.connection import Connection, NetworkFaults, OnReply
 
 
 class Echo:
@@ -18,9 +18,9 @@ class Echo:
         return Connection(self.clock, self._faults, strict=self._strict)
 
     def send(self, connection: Connection[str], text: str, timeout_ms: int = 100) -> None:
-        def deliver(response: Answer[str]) -> None:
+        def deliver(on_reply: OnReply[str]) -> None:
             self.arrived.append(text)
-            response(text.upper())
+            on_reply(text.upper())
 
         connection.call(deliver, self.replies.append, timeout_ms)
 

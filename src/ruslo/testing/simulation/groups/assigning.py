@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from ruslo.model.topics import TopicPartition
 
 Assigned: TypeAlias = dict[str, set[TopicPartition]]
-"""By member id."""
+"""Partitions by member id."""
 
 
 class Subscriber(NamedTuple):
@@ -17,7 +17,7 @@ class Subscriber(NamedTuple):
     topics: frozenset[str]
     owned: frozenset[TopicPartition]
     generation: int
-    """The generation in which it got its partitions."""
+    """The generation in which the member got its partitions."""
 
 
 def assign_range(subscribers: Iterable[Subscriber], partition_counts: Mapping[str, int]) -> Assigned:
@@ -28,8 +28,8 @@ def assign_range(subscribers: Iterable[Subscriber], partition_counts: Mapping[st
     assigned: Assigned = {each.member_id: set() for each in ordered}
     for topic, count in partition_counts.items():
         readers = [each.member_id for each in ordered if topic in each.topics]
-        for place, reader in enumerate(readers):
-            first, end = place * count // len(readers), (place + 1) * count // len(readers)
+        for at, reader in enumerate(readers):
+            first, end = at * count // len(readers), (at + 1) * count // len(readers)
             assigned[reader].update(TopicPartition(topic, number) for number in range(first, end))
     return assigned
 
@@ -37,21 +37,21 @@ def assign_range(subscribers: Iterable[Subscriber], partition_counts: Mapping[st
 def assign_cooperative(subscribers: Iterable[Subscriber], partition_counts: Mapping[str, int]) -> Assigned:
     """Balance with few moves; a partition that moves is not assigned until its owner revokes it (KIP-429)."""
     members = sorted(subscribers, key=lambda each: each.member_id)
-    places = {TopicPartition(topic, number) for topic, n in partition_counts.items() for number in range(n)}
+    tps = {TopicPartition(topic, number) for topic, n in partition_counts.items() for number in range(n)}
     owners = _owners(members)
     assigned: Assigned = {each.member_id: set() for each in members}
-    for place in sorted(places):
-        owner = owners.get(place)
-        if owner is not None and place.topic in owner.topics:
-            assigned[owner.member_id].add(place)
-    for place in sorted(places - set().union(*assigned.values())):
-        readers = [each.member_id for each in members if place.topic in each.topics]
+    for tp in sorted(tps):
+        owner = owners.get(tp)
+        if owner is not None and tp.topic in owner.topics:
+            assigned[owner.member_id].add(tp)
+    for tp in sorted(tps - set().union(*assigned.values())):
+        readers = [each.member_id for each in members if tp.topic in each.topics]
         if readers:
-            assigned[min(readers, key=lambda reader: len(assigned[reader]))].add(place)
-    _level(members, assigned)
+            assigned[min(readers, key=lambda reader: len(assigned[reader]))].add(tp)
+    _balance(members, assigned)
     for each in members:
         given = assigned[each.member_id]
-        given -= {place for place in given if place in owners and owners[place] is not each}
+        given -= {tp for tp in given if tp in owners and owners[tp] is not each}
     return assigned
 
 
@@ -59,13 +59,13 @@ def _owners(members: list[Subscriber]) -> dict[TopicPartition, Subscriber]:
     """The owner of each partition; of two members that claim it, the one of the later generation."""
     owners: dict[TopicPartition, Subscriber] = {}
     for member in members:
-        for place in member.owned:
-            if place not in owners or owners[place].generation < member.generation:
-                owners[place] = member
+        for tp in member.owned:
+            if tp not in owners or owners[tp].generation < member.generation:
+                owners[tp] = member
     return owners
 
 
-def _level(members: list[Subscriber], assigned: Assigned) -> None:
+def _balance(members: list[Subscriber], assigned: Assigned) -> None:
     """Move partitions from members with at least two more than another subscriber."""
     moved = True
     while moved:

@@ -44,7 +44,7 @@ class ClassicSimMember(SimMember):
         group_id: str,
         coordinator: SimCoordinator,
         faults: LineFaults,
-        watcher: GroupInvariants,
+        invariants: GroupInvariants,
         *,
         topics: Iterable[str],
         instance_id: str | None = None,
@@ -53,23 +53,25 @@ class ClassicSimMember(SimMember):
         rebalance_ms: int = 30_000,
         join_version: int = 9,
     ) -> None:
-        super().__init__(name, group_id, coordinator, faults, watcher, topics=topics, instance_id=instance_id)
+        super().__init__(
+            name, group_id, coordinator, faults, invariants, topics=topics, instance_id=instance_id
+        )
         self.cooperative = cooperative
         self._session_ms = session_ms
         self._rebalance_ms = rebalance_ms
         self._join_version = join_version
         self._generation = NO_GENERATION
         self._synced = False
-        """Whether it has its assignment and sends heartbeats."""
-        self._let_go = False
-        """Whether it has revoked partitions and must rejoin to report that."""
+        """Whether the member has its assignment and sends heartbeats."""
+        self._must_report_revocation = False
+        """Whether the member has revoked partitions and must rejoin to report that."""
         self._protocol: str | None = None
-        self.topics_told: list[str] = []
-        """The subscription of its last JoinGroup."""
-        self._leads_over: dict[str, int] | None = None
-        """As the leader: the partition counts that it has assigned."""
+        self.joined_topics: list[str] = []
+        """The subscription of the last JoinGroup."""
+        self._assigned_counts: dict[str, int] | None = None
+        """On the leader, the partition counts that it has assigned."""
         self._later(0, self._join)
-        self._later(HEARTBEAT_MS, self._beat)
+        self._later(HEARTBEAT_MS, self._heartbeat)
 
     @property
     def epoch(self) -> int:
@@ -95,7 +97,7 @@ class ClassicSimMember(SimMember):
         if self._synced:
             self.commit()
         self._synced = False
-        self._leads_over = None
+        self._assigned_counts = None
         if not self.cooperative:
             self.own(set())
         self._join()
@@ -103,7 +105,7 @@ class ClassicSimMember(SimMember):
     def _lose_all(self, *, forget_id: bool) -> None:
         """Abandon all partitions: other members may own them by now."""
         self._synced = False
-        self._leads_over = None
+        self._assigned_counts = None
         self._generation = NO_GENERATION
         if forget_id:
             self.member_id = ""
@@ -111,7 +113,7 @@ class ClassicSimMember(SimMember):
         self._later(BACKOFF_MS, self._join)
 
     def _join(self) -> None:
-        self.topics_told = self.topics
+        self.joined_topics = self.topics
         request = JoinGroupRequest(
             group_id=self.group_id,
             session_timeout_ms=self._session_ms,
@@ -144,15 +146,15 @@ class ClassicSimMember(SimMember):
             self._later(BACKOFF_MS, self._join)
         elif code is ErrorCode.NONE:
             self.member_id = response.member_id
-            if self._has_missed_one(response.generation_id):
+            if self._missed_generation(response.generation_id):
                 # The leader of the missed generation did not know its partitions and may have assigned them.
                 self.commit()
                 self.own(set())
-                self._let_go = True
+                self._must_report_revocation = True
             self._generation = response.generation_id
             self._protocol = response.protocol_name
             leads = response.leader == response.member_id and bool(response.members)
-            self._leads_over = self._partition_counts(response.members) if leads else None
+            self._assigned_counts = self._partition_counts(response.members) if leads else None
             self._sync(response.members if leads and not response.skip_assignment else [])
         elif code is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
@@ -164,8 +166,8 @@ class ClassicSimMember(SimMember):
         else:
             self._later(BACKOFF_MS, self._join)
 
-    def _has_missed_one(self, generation: int) -> bool:
-        """Whether it missed a generation, as a static member may."""
+    def _missed_generation(self, generation: int) -> bool:
+        """Whether the member missed a generation, as a static member may."""
         return bool(self.owned) and generation > self._generation + 1
 
     # -- the assignment --------------------------------------------------------------------------------------
@@ -180,7 +182,7 @@ class ClassicSimMember(SimMember):
             protocol_name=self._protocol,
             assignments=self._assign(members),
         )
-        self._call(request, 5, SyncGroupResponse, self._got_assignment, 2 * self._rebalance_ms)
+        self._call(request, 5, SyncGroupResponse, self._on_assignment, 2 * self._rebalance_ms)
 
     def _partition_counts(self, members: list[JoinGroupResponseMember]) -> dict[str, int]:
         names = {topic for each in members for topic in read_subscription(each.metadata).topics}
@@ -206,13 +208,13 @@ class ClassicSimMember(SimMember):
                 )
             )
         assign = assign_cooperative if self._protocol == COOPERATIVE else assign_range
-        assigned = assign(subscribers, self._leads_over or {})
+        assigned = assign(subscribers, self._assigned_counts or {})
         return [
-            SyncGroupRequestAssignment(member_id=member_id, assignment=_assignment(places))
-            for member_id, places in assigned.items()
+            SyncGroupRequestAssignment(member_id=member_id, assignment=_assignment(tps))
+            for member_id, tps in assigned.items()
         ]
 
-    def _got_assignment(self, response: SyncGroupResponse | None) -> None:
+    def _on_assignment(self, response: SyncGroupResponse | None) -> None:
         code = None if response is None else expected(response.error_code)
         if code is ErrorCode.NONE and response is not None:
             self._adopt(bytes(response.assignment))
@@ -232,28 +234,28 @@ class ClassicSimMember(SimMember):
         return True
 
     def _adopt(self, assignment: bytes) -> None:
-        places = {
+        tps = {
             TopicPartition(topic.topic, partition)
             for topic in (read_assignment(assignment).assigned_partitions if assignment else [])
             for partition in topic.partitions
         }
-        revoked = self._let_go or bool(self.owned - places)
+        revoked = self._must_report_revocation or bool(self.owned - tps)
         if revoked:
             self.commit()
         self._synced = True
-        self._let_go = False
-        self.own(places)
-        if revoked or self.topics is not self.topics_told:
+        self._must_report_revocation = False
+        self.own(tps)
+        if revoked or self.topics is not self.joined_topics:
             # Its revoked partitions are free now and must be assigned in another rebalance (KIP-429).
             self._rejoin()
 
     # -- heartbeats ------------------------------------------------------------------------------------------
 
-    def _beat(self) -> None:
-        self._later(HEARTBEAT_MS, self._beat)
+    def _heartbeat(self) -> None:
+        self._later(HEARTBEAT_MS, self._heartbeat)
         if not self._synced:
             return
-        if self._leads_over is not None and self._topics_changed():
+        if self._assigned_counts is not None and self._topics_changed():
             self._rejoin()
             return
         request = HeartbeatRequest(
@@ -263,10 +265,10 @@ class ClassicSimMember(SimMember):
             group_instance_id=self.instance_id,
         )
         generation = self._generation
-        self._call(request, 4, HeartbeatResponse, lambda response: self._beaten(generation, response))
+        self._call(request, 4, HeartbeatResponse, lambda response: self._on_heartbeat(generation, response))
 
     def _topics_changed(self) -> bool:
-        known = self._leads_over or {}
+        known = self._assigned_counts or {}
         return any(self._partition_count(topic) != count for topic, count in known.items()) or any(
             topic not in known and self._partition_count(topic) for topic in self.topics
         )
@@ -275,15 +277,15 @@ class ClassicSimMember(SimMember):
         topic = self._coordinator.topics.by_name(name)
         return 0 if topic is None else topic.partition_count
 
-    def _beaten(self, generation: int, response: HeartbeatResponse | None) -> None:
+    def _on_heartbeat(self, generation: int, response: HeartbeatResponse | None) -> None:
         if response is not None and self._synced and self._generation == generation:
             self._handle_error(expected(response.error_code))
 
 
-def _assignment(places: Iterable[TopicPartition]) -> bytes:
+def _assignment(tps: Iterable[TopicPartition]) -> bytes:
     assigned = [
         AssignedPartitions(topic=topic, partitions=partitions)
-        for topic, partitions in indexes_by_topic(sorted(places)).items()
+        for topic, partitions in indexes_by_topic(sorted(tps)).items()
     ]
     body = ConsumerProtocolAssignment(assigned_partitions=assigned).to_bytes(ASSIGNMENT_VERSION)
     return ASSIGNMENT_VERSION.to_bytes(2, "big") + body

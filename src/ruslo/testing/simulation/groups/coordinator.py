@@ -53,7 +53,7 @@ OnReply: TypeAlias = Callable[[Message | None], None]
 class CoordinatorFaults:
     """The probabilities of faults; they may be changed at any time."""
 
-    refused: float = 0.0
+    failed_appends: float = 0.0
     """The fraction of appends that fail."""
     slow: float = 0.0
     """The fraction of appends that commit only after up to ``slow_ms``, which may be too late."""
@@ -78,10 +78,10 @@ class SimCoordinator:
         settings: GroupSettings,
         faults: CoordinatorFaults | None = None,
         *,
-        on_confirmed: Callable[[Batch], None] = lambda batch: None,
+        on_committed: Callable[[Batch], None] = lambda batch: None,
         on_step: Callable[[SimCoordinator, GroupEvent], None] = lambda coordinator, event: None,
     ) -> None:
-        """``on_confirmed``: a batch is committed; ``on_step``: an event was handled."""
+        """``on_committed``: a batch is committed; ``on_step``: an event was handled."""
         self.clock = clock
         self.topics = topics
         self.settings = settings
@@ -91,11 +91,11 @@ class SimCoordinator:
         """None while the coordinator is down or loading."""
         self.calls: dict[Hashable, _Call] = {}
         """Pending requests by token, oldest first."""
-        self.undone: set[str] = set()
-        """Classic groups that differ from their last record, because it was not committed in time."""
+        self.uncommitted_groups: set[str] = set()
+        """Classic groups whose last record was not committed in time, so their state differs from it."""
         self.trace: deque[tuple[int, object]] = deque(maxlen=TRACE_LENGTH)
         """The last events and responses with their times."""
-        self._on_confirmed = on_confirmed
+        self._on_committed = on_committed
         self._on_step = on_step
         self._waiting: deque[tuple[int, GroupOutcome]] = deque()
         """Outcomes whose replies wait until the log is committed up to this offset."""
@@ -104,10 +104,10 @@ class SimCoordinator:
         self._timer: Timer | None = None
         self._timer_at_ms = 0
         self._reachable = True
-        self._life = 0
+        self._incarnation = 0
         self._load()
 
-    # -- what clients and operators do -----------------------------------------------------------------------
+    # -- requests and operations -----------------------------------------------------------------------------
 
     def submit(self, request: Message, api_version: int, client_id: str, on_reply: OnReply) -> None:
         if not self._reachable:
@@ -122,15 +122,15 @@ class SimCoordinator:
 
     def change_topics(self, topics: SimTopics, *changed: str) -> None:
         self.topics = topics
-        gone = frozenset(name for name in changed if topics.by_name(name) is None)
+        deleted = frozenset(name for name in changed if topics.by_name(name) is None)
         if self.shard is not None:
-            self.run(MetadataChanged(topics, frozenset(changed), gone))
+            self.run(MetadataChanged(topics, frozenset(changed), deleted))
 
     def crash(self, down_ms: int) -> None:
         """Crash; uncommitted records may be lost."""
         self._stop()
         self.log.lose_tail(self.clock.random)
-        self._come_back(down_ms)
+        self._restart_later(down_ms)
 
     def move(self, down_ms: int) -> None:
         """Lose the leadership: the shard is unloaded."""
@@ -139,11 +139,11 @@ class SimCoordinator:
             outcomes = [outcome for _, outcome in self._waiting]
             self._waiting.clear()
             for outcome in outcomes:
-                self._give_up(shard, outcome, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                self._fail_append(shard, outcome, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             unloaded = shard.handle(Unloaded(), self._now())
             self._release(unloaded.replies)
         self._stop()
-        self._come_back(down_ms)
+        self._restart_later(down_ms)
 
     def replayed(self) -> GroupShard:
         """A machine that has replayed the log."""
@@ -153,7 +153,7 @@ class SimCoordinator:
             shard.replay(record.decode(), record.offset)
         return shard
 
-    # -- the driver's part -----------------------------------------------------------------------------------
+    # -- driving the machine ---------------------------------------------------------------------------------
 
     def run(self, event: GroupEvent) -> None:
         shard = self.shard
@@ -170,37 +170,37 @@ class SimCoordinator:
             self._release(outcome.replies)
         elif not records:
             self._wait(shard, outcome)
-        elif self.clock.random.random() < self.faults.refused:
-            self._give_up(shard, outcome, ErrorCode.NOT_ENOUGH_REPLICAS)
+        elif self.clock.random.random() < self.faults.failed_appends:
+            self._fail_append(shard, outcome, ErrorCode.NOT_ENOUGH_REPLICAS)
         else:
             batch = self.log.append(records)
             self.trace.append((self.clock.monotonic_ms(), records))
             for logged, record in zip(batch, records, strict=True):
                 shard.replay(record, logged.offset)
-            self._note_undone(outcome, undone=False)
+            self.uncommitted_groups.difference_update(_logged_groups(outcome))
             self._wait(shard, outcome)
-            self._confirm_later()
+            self._commit_later()
         for query in outcome.effects:
-            self.clock.call_later(QUERY_MS, self._in_this_life(partial(self._execute, query)))
+            self.clock.call_later(QUERY_MS, self._unless_restarted(partial(self._execute, query)))
 
-    def _confirm_later(self) -> None:
+    def _commit_later(self) -> None:
         random = self.clock.random
         delay_ms = random.randint(0, self.faults.slow_ms) if random.random() < self.faults.slow else 0
         self._committed_at_ms = max(self._committed_at_ms, self.clock.monotonic_ms() + delay_ms)
         if self._committed_at_ms == self.clock.monotonic_ms():
-            self._confirm(self.log.end_offset)
+            self._commit(self.log.end_offset)
         else:
-            confirm = partial(self._confirm, self.log.end_offset)
-            self.clock.call_at(self._committed_at_ms, self._in_this_life(confirm))
+            commit = partial(self._commit, self.log.end_offset)
+            self.clock.call_at(self._committed_at_ms, self._unless_restarted(commit))
 
-    def _in_this_life(self, action: Callable[[], None]) -> Callable[[], None]:
+    def _unless_restarted(self, action: Callable[[], None]) -> Callable[[], None]:
         """The action, unless the coordinator has crashed or moved by then."""
-        life = self._life
-        return lambda: action() if life == self._life else None
+        incarnation = self._incarnation
+        return lambda: action() if incarnation == self._incarnation else None
 
-    def _confirm(self, offset: int) -> None:
-        for batch in self.log.confirm(offset):
-            self._on_confirmed(batch)
+    def _commit(self, offset: int) -> None:
+        for batch in self.log.commit(offset):
+            self._on_committed(batch)
         while self._waiting and self._waiting[0][0] <= offset:
             self._release(self._waiting.popleft()[1].replies)
 
@@ -208,32 +208,27 @@ class SimCoordinator:
         entry = (self.log.end_offset, outcome)
         self._waiting.append(entry)
         if self.faults.slow:
-            self.clock.call_later(COMMIT_TIMEOUT_MS, partial(self._late, shard, entry))
+            self.clock.call_later(COMMIT_TIMEOUT_MS, partial(self._on_commit_timeout, shard, entry))
 
-    def _late(self, shard: GroupShard, entry: tuple[int, GroupOutcome]) -> None:
+    def _on_commit_timeout(self, shard: GroupShard, entry: tuple[int, GroupOutcome]) -> None:
         for index, each in enumerate(self._waiting):
             if each is entry:
                 del self._waiting[index]
-                self._give_up(shard, entry[1], ErrorCode.REQUEST_TIMED_OUT)
+                self._fail_append(shard, entry[1], ErrorCode.REQUEST_TIMED_OUT)
                 self._arm_timer(shard)
                 return
 
-    def _give_up(self, shard: GroupShard, outcome: GroupOutcome, code: ErrorCode) -> None:
+    def _fail_append(self, shard: GroupShard, outcome: GroupOutcome, code: ErrorCode) -> None:
         self.trace.append((self.clock.monotonic_ms(), code))
         failed = shard.handle(AppendFailed([outcome], code), self._now())
-        self._note_undone(outcome, undone=True)
+        self.uncommitted_groups.update(_logged_groups(outcome))
         assert not failed.records, "a failed append is not replaced by another one"
         self._release(failed.replies)
-
-    def _note_undone(self, outcome: GroupOutcome, *, undone: bool) -> None:
-        for record in outcome.records:
-            if isinstance(record.key, GroupMetadataKey):
-                (self.undone.add if undone else self.undone.discard)(record.key.group)
 
     def _release(self, replies: list[GroupReply]) -> None:
         for reply in replies:
             call = self.calls.pop(reply.token, None)
-            assert call is not None, f"answered twice: {reply}"
+            assert call is not None, f"two responses to one request: {reply}"
             message = reply.message
             if isinstance(message, KafkaError):
                 message = error_response(call.request, call.api_version, message.code)
@@ -263,7 +258,7 @@ class SimCoordinator:
     # -- up and down -----------------------------------------------------------------------------------------
 
     def _stop(self) -> None:
-        self._life += 1
+        self._incarnation += 1
         self._reachable = False
         self.shard = None
         self._waiting.clear()
@@ -276,20 +271,20 @@ class SimCoordinator:
         for call in calls:
             call.on_reply(None)
 
-    def _come_back(self, down_ms: int) -> None:
-        self.clock.call_later(down_ms, self._in_this_life(self._start_loading))
-        self.clock.call_later(down_ms + LOAD_MS, self._in_this_life(self._load))
+    def _restart_later(self, down_ms: int) -> None:
+        self.clock.call_later(down_ms, self._unless_restarted(self._start_loading))
+        self.clock.call_later(down_ms + LOAD_MS, self._unless_restarted(self._load))
 
     def _start_loading(self) -> None:
         self._reachable = True
 
     def _load(self) -> None:
         """Load the log; all of it is committed by then."""
-        self._confirm(self.log.end_offset)
-        self.undone.clear()
+        self._commit(self.log.end_offset)
+        self.uncommitted_groups.clear()
         self.shard = self.replayed()
         self._reachable = True
-        self.run(Loaded(self._life))
+        self.run(Loaded(self._incarnation))
 
     def _arm_timer(self, shard: GroupShard) -> None:
         deadline_ms = shard.deadline_ms()
@@ -314,3 +309,7 @@ class SimCoordinator:
 
     def _now(self) -> Instant:
         return Instant(self.clock.monotonic_ms(), self.clock.now_ms())
+
+
+def _logged_groups(outcome: GroupOutcome) -> list[str]:
+    return [record.key.group for record in outcome.records if isinstance(record.key, GroupMetadataKey)]

@@ -25,14 +25,14 @@ from ruslo.testing.simulation.groups.log import Batch
 from ruslo.testing.simulation.groups.member import SimMember
 from ruslo.testing.simulation.raft.invariants import InvariantBrokenError
 
-LONGEST_ANSWER_MS = 400_000
+MAX_PENDING_MS = 400_000
 """The longest time that a request may be parked: a new member's first JoinGroup, 300 s, and some reserve."""
 
 ONE_OWNER = "no partition has two owners in one generation or epoch"
 OFFSETS_KEPT = "no committed offset is lost or moved back by the broker"
 EPOCHS_RISE = "epochs and generations never go back"
 ALL_OWNED = "every partition has an owner when faults have stopped"
-ALL_ANSWERED = "every request gets a response"
+ALL_RESPONDED = "every request gets a response"
 LOG_IS_STATE = "replaying the log gives the served state"
 
 
@@ -43,15 +43,15 @@ class GroupInvariants:
         self.members: list[SimMember] = []
         """All clients that are alive."""
         self._epochs: dict[str, tuple[int, bool]] = {}
-        """By group id: the last committed epoch or generation, and whether the group had members."""
+        """The last committed epoch or generation of each group, and whether the group had members."""
         self._committed: dict[tuple[str, TopicPartition], int] = {}
         """The committed offsets."""
         self._acked: dict[tuple[str, TopicPartition], int] = {}
-        self._gone_topics: set[str] = set()
+        self._deleted_topics: set[str] = set()
 
     # -- the log ---------------------------------------------------------------------------------------------
 
-    def confirmed(self, batch: Batch) -> None:
+    def on_committed(self, batch: Batch) -> None:
         ended: dict[str, int] = {}
         for logged in batch:
             key, value = logged.record.key, logged.record.value
@@ -66,7 +66,7 @@ class GroupInvariants:
                     ended[key.group_id] = self._epochs.pop(key.group_id, (0, False))[0]
                 else:
                     assert isinstance(value, ConsumerGroupMetadataValue)
-                    self._rise(key.group_id, value.epoch, has_members=True)
+                    self._check_epoch(key.group_id, value.epoch, has_members=True)
 
     def _classic_written(
         self, group_id: str, value: GroupMetadataValue | None, ended: dict[str, int]
@@ -78,49 +78,49 @@ class GroupInvariants:
             return
         if value.members and group_id in ended:
             self._epochs[group_id] = (ended[group_id], True)
-        self._rise(group_id, value.generation, has_members=bool(value.members))
+        self._check_epoch(group_id, value.generation, has_members=bool(value.members))
 
-    def _rise(self, group_id: str, epoch: int, *, has_members: bool) -> None:
+    def _check_epoch(self, group_id: str, epoch: int, *, has_members: bool) -> None:
         known = self._epochs.get(group_id, (0, False))[0]
         if epoch < known:
             raise InvariantBrokenError(EPOCHS_RISE, f"group {group_id}: {known}, then {epoch}")
         self._epochs[group_id] = (epoch, has_members)
 
     def _offset_written(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
-        place = (key.group, TopicPartition(key.topic, key.partition))
+        group_tp = (key.group, TopicPartition(key.topic, key.partition))
         if value is None:
-            if key.topic not in self._gone_topics:
-                raise InvariantBrokenError(OFFSETS_KEPT, f"{place} was removed, its topic is still there")
-            self._committed.pop(place, None)
+            if key.topic not in self._deleted_topics:
+                raise InvariantBrokenError(OFFSETS_KEPT, f"{group_tp} was removed, but its topic exists")
+            self._committed.pop(group_tp, None)
             return
-        known = self._committed.get(place, -1)
+        known = self._committed.get(group_tp, -1)
         if value.offset < known:
-            raise InvariantBrokenError(OFFSETS_KEPT, f"{place} went from {known} back to {value.offset}")
-        self._committed[place] = value.offset
+            raise InvariantBrokenError(OFFSETS_KEPT, f"{group_tp} went from {known} back to {value.offset}")
+        self._committed[group_tp] = value.offset
 
-    # -- what clients are told -------------------------------------------------------------------------------
+    # -- responses to clients --------------------------------------------------------------------------------
 
     def topic_deleted(self, name: str) -> None:
-        self._gone_topics.add(name)
+        self._deleted_topics.add(name)
 
-    def acked(self, group_id: str, place: TopicPartition, offset: int) -> None:
-        safe = self._committed.get((group_id, place), -1)
-        if safe < offset and place.topic not in self._gone_topics:
-            raise InvariantBrokenError(OFFSETS_KEPT, f"{group_id} {place}: {offset} acked, {safe} safe")
-        self._acked[group_id, place] = max(offset, self.acked_so_far(group_id, place))
+    def acked(self, group_id: str, tp: TopicPartition, offset: int) -> None:
+        known = self._committed.get((group_id, tp), -1)
+        if known < offset and tp.topic not in self._deleted_topics:
+            raise InvariantBrokenError(OFFSETS_KEPT, f"{group_id} {tp}: {offset} acked, {known} committed")
+        self._acked[group_id, tp] = max(offset, self.acked_so_far(group_id, tp))
 
-    def acked_so_far(self, group_id: str, place: TopicPartition) -> int:
-        return self._acked.get((group_id, place), -1)
+    def acked_so_far(self, group_id: str, tp: TopicPartition) -> int:
+        return self._acked.get((group_id, tp), -1)
 
-    def fetched(self, group_id: str, place: TopicPartition, offset: int, at_least: int) -> None:
-        if offset < at_least and place.topic not in self._gone_topics:
-            raise InvariantBrokenError(OFFSETS_KEPT, f"{group_id} {place}: {at_least} acked, {offset} read")
+    def fetched(self, group_id: str, tp: TopicPartition, offset: int, at_least: int) -> None:
+        if offset < at_least and tp.topic not in self._deleted_topics:
+            raise InvariantBrokenError(OFFSETS_KEPT, f"{group_id} {tp}: {at_least} acked, {offset} read")
 
     # -- the coordinator's state -----------------------------------------------------------------------------
 
     def check_step(self, coordinator: SimCoordinator, event: GroupEvent) -> None:
         """Check the group of the event, after each event."""
-        self._check_answers(coordinator)
+        self._check_pending_requests(coordinator)
         shard = coordinator.shard
         if shard is None:
             return
@@ -134,11 +134,11 @@ class GroupInvariants:
             if group is not None:
                 self._check_owners(group)
 
-    def _check_answers(self, coordinator: SimCoordinator) -> None:
+    def _check_pending_requests(self, coordinator: SimCoordinator) -> None:
         oldest = next(iter(coordinator.calls.values()), None)
         now_ms = coordinator.clock.monotonic_ms()
-        if oldest is not None and now_ms - oldest.since_ms > LONGEST_ANSWER_MS:
-            raise InvariantBrokenError(ALL_ANSWERED, f"{oldest.request} of {oldest.since_ms} at {now_ms}")
+        if oldest is not None and now_ms - oldest.since_ms > MAX_PENDING_MS:
+            raise InvariantBrokenError(ALL_RESPONDED, f"{oldest.request} of {oldest.since_ms} at {now_ms}")
 
     def _check_consumer_group(self, group: ConsumerGroup) -> None:
         if group.target_epoch > group.epoch:
@@ -163,16 +163,16 @@ class GroupInvariants:
         owners: dict[TopicPartition, str] = {}
         for client in self.members:
             if client.owned and client.group_id == group.group_id and _is_member(client, group):
-                for place in client.owned:
-                    other = owners.setdefault(place, client.name)
+                for tp in client.owned:
+                    other = owners.setdefault(tp, client.name)
                     if other != client.name:
                         raise InvariantBrokenError(
                             ONE_OWNER,
-                            f"group {group.group_id}: {other} and {client.name} both read {place} "
+                            f"group {group.group_id}: {other} and {client.name} both read {tp} "
                             f"at {client.epoch}",
                         )
 
-    # -- now and then ----------------------------------------------------------------------------------------
+    # -- the whole state -------------------------------------------------------------------------------------
 
     def check_log(self, coordinator: SimCoordinator) -> None:
         live = coordinator.shard
@@ -180,14 +180,14 @@ class GroupInvariants:
             return
         again = coordinator.replayed()
         _same("offsets", _offsets(live), _offsets(again))
-        ids = {group_id for group_id in live.state.groups if group_id not in coordinator.undone}
-        _same("groups", ids, again.state.groups.keys() - coordinator.undone)
+        ids = {group_id for group_id in live.state.groups if group_id not in coordinator.uncommitted_groups}
+        _same("groups", ids, again.state.groups.keys() - coordinator.uncommitted_groups)
         for group_id in sorted(ids):
             served, replayed = live.state.groups[group_id], again.state.groups[group_id]
             _same(f"{group_id} kind", served.kind, replayed.kind)
-            _same(group_id, _picture(served), _picture(replayed) if _picture(served) else {})
+            _same(group_id, _logged_state(served), _logged_state(replayed) if _logged_state(served) else {})
 
-    def check_calm(self, coordinator: SimCoordinator) -> None:
+    def check_recovered(self, coordinator: SimCoordinator) -> None:
         """Check the state after some minutes without faults."""
         shard = coordinator.shard
         assert shard is not None
@@ -197,22 +197,22 @@ class GroupInvariants:
             if state != "Stable":
                 raise InvariantBrokenError(ALL_OWNED, f"group {group_id} is {state}")
             clients = [each for each in self.members if each.alive and each.group_id == group_id]
-            wanted = {place for client in clients for place in subscribed_places(client, coordinator)}
-            owned = [place for client in clients for place in client.owned]
+            wanted = {tp for client in clients for tp in subscribed_partitions(client, coordinator)}
+            owned = [tp for client in clients for tp in client.owned]
             if sorted(owned) != sorted(wanted):
                 missing = sorted(wanted - set(owned))
                 raise InvariantBrokenError(
                     ALL_OWNED,
                     f"group {group_id}: no member owns {missing}; too much: {sorted(set(owned) - wanted)}, "
-                    f"twice: {sorted({place for place in owned if owned.count(place) > 1})}",
+                    f"twice: {sorted({tp for tp in owned if owned.count(tp) > 1})}",
                 )
-        for (group_id, place), offset in self._committed.items():
-            known = shard.state.offsets.get(group_id, place.topic, place.partition)
+        for (group_id, tp), offset in self._committed.items():
+            known = shard.state.offsets.get(group_id, tp.topic, tp.partition)
             if known is None or known.offset != offset:
-                raise InvariantBrokenError(OFFSETS_KEPT, f"{group_id} {place}: {offset} became {known}")
+                raise InvariantBrokenError(OFFSETS_KEPT, f"{group_id} {tp}: {offset} became {known}")
 
 
-def subscribed_places(client: SimMember, coordinator: SimCoordinator) -> set[TopicPartition]:
+def subscribed_partitions(client: SimMember, coordinator: SimCoordinator) -> set[TopicPartition]:
     names = set(client.topics)
     if isinstance(client, ConsumerSimMember) and client.regex:
         names.update(matching_topics(client.regex, coordinator.topics.all_names()))
@@ -240,7 +240,7 @@ def _offsets(shard: GroupShard) -> dict[str, object]:
     return {group_id: store.of_group(group_id) for group_id in store.group_ids()}
 
 
-def _picture(group: Group) -> dict[str, object]:
+def _logged_state(group: Group) -> dict[str, object]:
     """The logged state of a group; nothing of a classic group during a rebalance."""
     if isinstance(group, ConsumerGroup):
         return {

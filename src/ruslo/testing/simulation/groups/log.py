@@ -55,14 +55,14 @@ class SimGroupLog:
         self.end_offset += len(batch)
         return batch
 
-    def confirm(self, offset: int) -> list[Batch]:
+    def commit(self, offset: int) -> list[Batch]:
         """Commit all batches before ``offset``; returns those that were not committed before."""
-        confirmed: list[Batch] = []
+        committed: list[Batch] = []
         while self._uncommitted and self._uncommitted[0][-1].offset < offset:
             batch = self._uncommitted.popleft()
             self._committed += batch
-            confirmed.append(batch)
-        return confirmed
+            committed.append(batch)
+        return committed
 
     def lose_tail(self, random: Random) -> None:
         """Another replica becomes the leader: it has all committed batches and maybe some others."""

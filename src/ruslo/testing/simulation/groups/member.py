@@ -38,7 +38,7 @@ BACKOFF_MS = 500
 COMMIT_VERSION = 9
 FETCH_VERSION = 9
 
-TRY_AGAIN = frozenset(
+RETRIABLE_ERRORS = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -46,7 +46,7 @@ TRY_AGAIN = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
-EXPECTED = TRY_AGAIN | {
+EXPECTED_ERRORS = RETRIABLE_ERRORS | {
     ErrorCode.NONE,
     ErrorCode.FENCED_INSTANCE_ID,
     ErrorCode.FENCED_MEMBER_EPOCH,
@@ -68,7 +68,7 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 
 def expected(code: int) -> ErrorCode:
     known = ErrorCode(code)
-    assert known in EXPECTED, f"no client could expect {known.name}"
+    assert known in EXPECTED_ERRORS, f"a correct client never gets {known.name}"
     return known
 
 
@@ -79,10 +79,9 @@ class SimMember(ABC):
         group_id: str,
         coordinator: SimCoordinator,
         faults: LineFaults,
-        watcher: GroupInvariants,
-        *,
+        invariants: GroupInvariants,
         topics: Iterable[str],
-        instance_id: str | None = None,
+        instance_id: str | None,
     ) -> None:
         self.name = name
         self.group_id = group_id
@@ -99,9 +98,9 @@ class SimMember(ABC):
         self._connection: Connection[Message | None] = Connection(
             self._clock, NetworkFaults(faults), strict=True
         )
-        self._watcher = watcher
+        self._invariants = invariants
         self._awake_at_ms = 0
-        self._later(self._random.randint(0, COMMIT_INTERVAL_MS), self._commit_now_and_then)
+        self._later(self._random.randint(0, COMMIT_INTERVAL_MS), self._commit_periodically)
 
     @property
     @abstractmethod
@@ -125,16 +124,16 @@ class SimMember(ABC):
 
     # -- partitions ------------------------------------------------------------------------------------------
 
-    def own(self, places: set[TopicPartition]) -> None:
+    def own(self, tps: set[TopicPartition]) -> None:
         """Own exactly these partitions from now on."""
-        for place in self.owned - places:
-            self._positions.pop(place, None)
-        new = places - self.owned
-        self.owned = set(places)
+        for tp in self.owned - tps:
+            self._positions.pop(tp, None)
+        new = tps - self.owned
+        self.owned = set(tps)
         self._fetch_offsets(new)
 
     def commit(self) -> None:
-        offsets = {place: offset for place, offset in self._positions.items() if place in self.owned}
+        offsets = {tp: offset for tp, offset in self._positions.items() if tp in self.owned}
         if not offsets or self.epoch <= 0:
             return
         request = OffsetCommitRequest(
@@ -144,12 +143,12 @@ class SimMember(ABC):
             group_instance_id=self.instance_id,
             topics=[
                 OffsetCommitRequestTopic(
-                    name=place.topic,
+                    name=tp.topic,
                     partitions=[
-                        OffsetCommitRequestPartition(partition_index=place.partition, committed_offset=offset)
+                        OffsetCommitRequestPartition(partition_index=tp.partition, committed_offset=offset)
                     ],
                 )
-                for place, offset in sorted(offsets.items())
+                for tp, offset in sorted(offsets.items())
             ],
         )
         self._call(request, COMMIT_VERSION, OffsetCommitResponse, partial(self._committed, offsets))
@@ -159,13 +158,13 @@ class SimMember(ABC):
             return
         for topic in response.topics:
             for partition in topic.partitions:
-                place = TopicPartition(topic.name, partition.partition_index)
+                tp = TopicPartition(topic.name, partition.partition_index)
                 if expected(partition.error_code) is ErrorCode.NONE:
-                    self._watcher.acked(self.group_id, place, offsets[place])
+                    self._invariants.acked(self.group_id, tp, offsets[tp])
 
-    def _fetch_offsets(self, places: set[TopicPartition]) -> None:
-        places = {place for place in places if place in self.owned and place not in self._positions}
-        if not places:
+    def _fetch_offsets(self, tps: set[TopicPartition]) -> None:
+        tps = {tp for tp in tps if tp in self.owned and tp not in self._positions}
+        if not tps:
             return
         request = OffsetFetchRequest(
             groups=[
@@ -174,44 +173,42 @@ class SimMember(ABC):
                     member_id=self.member_id,
                     member_epoch=self.epoch,
                     topics=[
-                        OffsetFetchRequestTopics(name=place.topic, partition_indexes=[place.partition])
-                        for place in sorted(places)
+                        OffsetFetchRequestTopics(name=tp.topic, partition_indexes=[tp.partition])
+                        for tp in sorted(tps)
                     ],
                 )
             ],
             require_stable=True,
         )
-        at_least = {place: self._watcher.acked_so_far(self.group_id, place) for place in places}
+        at_least = {tp: self._invariants.acked_so_far(self.group_id, tp) for tp in tps}
         # The partition may have been revoked and assigned again meanwhile.
         tenure = self.owned
-        self._call(
-            request, FETCH_VERSION, OffsetFetchResponse, partial(self._fetched, places, at_least, tenure)
-        )
+        self._call(request, FETCH_VERSION, OffsetFetchResponse, partial(self._fetched, tps, at_least, tenure))
 
     def _fetched(
         self,
-        places: set[TopicPartition],
+        tps: set[TopicPartition],
         at_least: dict[TopicPartition, int],
         tenure: set[TopicPartition],
         response: OffsetFetchResponse | None,
     ) -> None:
         group = None if response is None else response.groups[0]
         if self.owned is not tenure or group is None or expected(group.error_code) is not ErrorCode.NONE:
-            self._later(BACKOFF_MS, lambda: self._fetch_offsets(places))
+            self._later(BACKOFF_MS, lambda: self._fetch_offsets(tps))
             return
         for topic in group.topics:
             for partition in topic.partitions:
-                place = TopicPartition(topic.name, partition.partition_index)
+                tp = TopicPartition(topic.name, partition.partition_index)
                 if partition.error_code == ErrorCode.NONE:
                     offset = partition.committed_offset
-                    self._watcher.fetched(self.group_id, place, offset, at_least[place])
-                    self._positions[place] = max(offset, 0)
+                    self._invariants.fetched(self.group_id, tp, offset, at_least[tp])
+                    self._positions[tp] = max(offset, 0)
 
-    def _commit_now_and_then(self) -> None:
-        for place in self._positions:
-            self._positions[place] += self._random.randint(0, 50)
+    def _commit_periodically(self) -> None:
+        for tp in self._positions:
+            self._positions[tp] += self._random.randint(0, 50)
         self.commit()
-        self._later(COMMIT_INTERVAL_MS, self._commit_now_and_then)
+        self._later(COMMIT_INTERVAL_MS, self._commit_periodically)
 
     # -- calls -----------------------------------------------------------------------------------------------
 

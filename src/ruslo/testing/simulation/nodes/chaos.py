@@ -282,15 +282,13 @@ class NodesChaos:
             raise InvariantBrokenError(LAST_OF_KEY_KEPT, f"missing in {KEYED}: {lost}")
 
     def _check_log_start(self, auditor: Auditor) -> None:
-        """Records reported as deleted are gone."""
+        """Records that a DeleteRecords response reported as deleted cannot be read."""
         start, operator = auditor.starts[PLAIN[0]], self.operator
         # A killed replica may forget its log start: it writes the leader's log start only periodically.
         leader = self.cluster.leader(PLAIN[0])
         assert leader is not None, "the cluster is healthy"
-        kept = max(
-            (each.low_watermark for each in operator.deletions if each.lives[leader.id] == leader.lives),
-            default=0,
-        )
+        current = [each for each in operator.deletions if each.incarnations[leader.id] == leader.incarnations]
+        kept = max((each.low_watermark for each in current), default=0)
         if start < kept:
             raise InvariantBrokenError(
                 LOG_START_RISES, f"{PLAIN[0]} starts at {start}, but everything before {kept} was deleted"

@@ -1,4 +1,4 @@
-"""Everything of a log that any node has ever shown to be committed, and what may be gone of it."""
+"""Everything of a log that any node has ever shown to be committed, and what of it may be deleted."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class CommittedLog:
     """For each batch the epoch of the leader that committed it, or a later one."""
     at: dict[int, Batch] = field(default_factory=dict)
     sequences: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By producer id: its epoch and next sequence."""
+    """The epoch and next sequence of each producer id."""
     is_void: bool = False
     """More was lost at once than the guarantees cover: they no longer hold."""
     keyed: KeyedRecords | None = None

@@ -34,8 +34,8 @@ ACTIONS: Mapping[str, int] = {
     "restart": 3,
     "stop": 1,
     "pause": 2,
-    "cut_off": 2,
-    "cut_one_way": 2,
+    "isolate": 2,
+    "block_one_way": 2,
     "heal": 3,
     "slow_line": 2,
     "bad_network": 1,
@@ -73,7 +73,7 @@ class NodeFaults:
         ]
 
     def inject(self) -> None:
-        """One of them."""
+        """Inject one of the faults."""
         self._random.choice(self._actions)()
 
     def _some_host(self, *, up: bool = True) -> SimHost | None:
@@ -81,8 +81,11 @@ class NodeFaults:
         return self._random.choice(hosts) if hosts else None
 
     def _may_be_killed(self, host: SimHost) -> bool:
-        """Not the others while one has lost data: who was killed cannot be told from who lost power, so that
-        with all of them in question (KIP-966) the last leader is trusted, whichever of the two it was."""
+        """While one host has lost data, the others must not be killed.
+
+        A killed host looks the same as one that lost power. If all may have lost data, the last leader is
+        trusted (KIP-966), which may be the one that lost power.
+        """
         return host.data_lost or not any(each.data_lost for each in self._cluster.hosts.values())
 
     def _kill(self) -> None:
@@ -117,8 +120,10 @@ class NodeFaults:
         self._start_later(host)
 
     def _damage(self) -> None:
-        """One node is killed or stopped, or all are killed, and one loses files before it restarts. The
-        others have everything that is acknowledged."""
+        """Kill or stop one node, or kill all, and remove files of one before it restarts.
+
+        The other nodes have everything that is acknowledged.
+        """
         if not self._cluster.is_whole():
             return
         hosts = list(self._cluster.hosts.values())
@@ -149,8 +154,7 @@ class NodeFaults:
             self._start_later(host)
 
     def _lose_votes(self) -> None:
-        """A voter loses power right after it voted, and gets a vote request again while the winner is
-        isolated."""
+        """A voter loses power right after its vote, and votes again because the winner is isolated."""
         leader = self._controller()
         if leader is None or not all(host.is_up for host in self._cluster.hosts.values()):
             return
@@ -168,15 +172,17 @@ class NodeFaults:
                         f"node {voter.id} voted for {voted[1]} and loses power, {voted[1]} is isolated"
                     )
                     voter.lose_power()
-                    self._cluster.network.cut_off(self._cluster.hosts[voted[1]].address)
+                    self._cluster.network.isolate(self._cluster.hosts[voted[1]].address)
                     voter.start()
                     leader.start()
                     self._clock.run_for(AFTERMATH_MS)
                     return
 
     def _hunt_controller(self) -> None:
-        """The controller dies when followers have its record but it does not know yet: the next one must
-        commit it only together with a record of its own epoch."""
+        """The controller dies when followers have its record, but before it knows that.
+
+        The next controller must commit the record only together with one of its own epoch.
+        """
         leader = self._controller()
         if leader is None or leader.process is None or not self._may_be_killed(leader):
             return
@@ -199,8 +205,7 @@ class NodeFaults:
                 return
 
     def _hunt_compaction(self) -> None:
-        """A node dies in the middle of a compaction: some new segments are in place, but it is not
-        recorded."""
+        """A node dies during a compaction, after some segments were swapped in but before it is recorded."""
         for _ in range(AFTERMATH_MS // 2):
             self._clock.run_for(1)
             for host in self._cluster.hosts.values():
@@ -246,9 +251,9 @@ class NodeFaults:
             led = copy.leader if copy is not None else None
             pending = led.replication.isr.pending if led is not None and led.replication is not None else None
             if pending is not None and any(member.broker_id == joins.id for member in pending.members):
-                self._note(f"node {joins.id} loses power and is cut off from node {leader.id}")
+                self._note(f"node {joins.id} loses power and is isolated from node {leader.id}")
                 joins.lose_power()
-                self._cluster.network.cut(leader.address, joins.address)
+                self._cluster.network.block(leader.address, joins.address)
                 joins.start()
                 self._clock.run_for(AFTERMATH_MS)
                 return
@@ -287,15 +292,15 @@ class NodeFaults:
             host.pause()
             self._clock.call_later(duration_ms, host.resume)
 
-    def _cut_off(self) -> None:
+    def _isolate(self) -> None:
         host = self._random.choice(list(self._cluster.hosts.values()))
         self._note(f"node {host.id} is isolated")
-        self._cluster.network.cut_off(host.address)
+        self._cluster.network.isolate(host.address)
 
-    def _cut_one_way(self) -> None:
+    def _block_one_way(self) -> None:
         source, target = self._random.sample(list(self._cluster.hosts.values()), 2)
         self._note(f"no packets from node {source.id} to node {target.id}")
-        self._cluster.network.cut(source.address, target.address)
+        self._cluster.network.block(source.address, target.address)
 
     def _heal(self) -> None:
         self._note("the network is healed")

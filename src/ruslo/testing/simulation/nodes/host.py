@@ -38,16 +38,16 @@ class SimHost:
         self.local_clock = ProcessClock(self.network.clock)
         self.slow_disk_ms = 0
         """Disk operations take up to this much longer."""
-        self.lives = 0
-        """How often the node was started; state of an earlier life is another node's state."""
+        self.incarnations = 0
+        """How often the node was started; state of an earlier incarnation is another node's state."""
         self.process: ProcessLoop | None = None
         self.node: Node | None = None
         self.ready = False
         """Whether the start is complete."""
         self.data_lost = False
-        """It has lost unsynced data and may not have recovered it yet."""
+        """The host has lost unsynced data and may not have recovered it yet."""
         self.page_cache_lost = False
-        """It has lost unsynced data and has not been up since."""
+        """The host has lost unsynced data and has not been up since."""
         self.ends: list[str] = []
         """The reasons why processes ended by themselves."""
         self._dead_processes: list[ProcessLoop] = []
@@ -62,7 +62,7 @@ class SimHost:
         if self.process is not None:
             return
         self.network.host_is_back(self.address)
-        self.lives += 1
+        self.incarnations += 1
         loop = ProcessLoop(self.network, self.address, self.local_clock, lambda: self._on_step(self))
         loop.disk_ms = self._disk_ms
         self.process = loop
@@ -139,8 +139,7 @@ class SimHost:
 class SimCleaner:
     """Compaction without a process: it is done when it begins, and its reports are received one by one.
 
-    Each segment is swapped in at a time of its own, so that the node may die between any two of
-    them.
+    Each segment is swapped in at its own time, so the node may die between any two of them.
     """
 
     def __init__(self, disk: Disk) -> None:

@@ -61,7 +61,7 @@ class NodeInvariants:
         self._states: dict[Partition, tuple[int, int, int, int]] = {}
         """End, high watermark, led epoch and start offset at the last check."""
         self._ends: dict[TopicPartition, dict[int, int]] = {}
-        """The largest end offset of each node's replica, over all its lives."""
+        """The largest end offset of each node's replica, over all its incarnations."""
         self._copies: dict[int, tuple[Node, dict[TopicPartition, Partition]]] = {}
         """The replicas of a node at the last check."""
         self.metadata = MetadataInvariants()
@@ -71,7 +71,7 @@ class NodeInvariants:
         self.offsets: dict[TopicPartition, dict[str, int]] = {}
         """The offset of each value, for partitions whose records may be deleted."""
         self._rounds: dict[int, tuple[Node, int]] = {}
-        """The number of compactions of each node in this life."""
+        """The number of compactions of each node in this incarnation."""
         self._newest = -1
         self._in_sync: dict[TopicPartition, tuple[int, ...]] = {}
         """The ISR in the newest metadata of any node."""

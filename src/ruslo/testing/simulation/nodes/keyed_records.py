@@ -20,7 +20,7 @@ class KeyedRecords:
         self._last: dict[bytes | None, int] = {}
         """The last offset by key, of valid records: transactional ones once they are committed."""
         self._open: dict[int, list[int]] = {}
-        """By producer id: the offsets of its open transaction."""
+        """The offsets of the open transaction of each producer id."""
         self._undecided: set[int] = set()
         self._aborted: set[int] = set()
 

@@ -1,7 +1,7 @@
 """Hosts and TCP as processes see it: streams that arrive complete and in order, late, or not at all.
 
-- Bytes on a cut connection are not lost but retransmitted after the cut, unless an end has given up; so cuts,
-  also of a single direction, look like silence.
+- Bytes in a blocked direction are not lost but retransmitted after it is healed, unless an end has given up.
+  A blocked direction therefore looks like silence.
 - A process that dies resets its connections; a host that dies is silent until it is back.
 - Nothing arrives twice, as with real TCP.
 """
@@ -74,36 +74,36 @@ class SimNetwork:
         """By source and target: the maximum additional latency."""
         self.down: set[str] = set()
         """Hosts without power; packets to them are lost."""
-        self._cut: set[tuple[str, str]] = set()
+        self._blocked: set[tuple[str, str]] = set()
         self._servers: dict[tuple[str, int], SimServer] = {}
         self.holding: dict[Pipe, None] = {}
-        """Pipes with packets that wait for the end of a cut."""
+        """Pipes with packets that wait until their direction is unblocked."""
         self._open: dict[SimTransport, None] = {}
         self._ports = 40_000
 
     # -- faults ----------------------------------------------------------------------------------------------
 
-    def cut(self, source: str, target: str) -> None:
-        """Cut one direction; the other still works."""
-        self._cut.add((source, target))
+    def block(self, source: str, target: str) -> None:
+        """Block one direction; the other still works."""
+        self._blocked.add((source, target))
 
-    def cut_off(self, host: str) -> None:
-        """Cut both directions to all hosts; ``host`` still reaches itself."""
-        self._cut.update({(host, "*"), ("*", host)})
+    def isolate(self, host: str) -> None:
+        """Block both directions to all hosts; ``host`` still reaches itself."""
+        self._blocked.update({(host, "*"), ("*", host)})
 
     def heal(self) -> None:
-        self._cut.clear()
+        self._blocked.clear()
         self.slow_lines.clear()
         holding, self.holding = self.holding, {}
         for pipe in holding:
             pipe.send_held()
 
-    def is_cut(self, source: str, target: str) -> bool:
-        cut = self._cut
+    def is_blocked(self, source: str, target: str) -> bool:
+        blocked = self._blocked
         return (
-            bool(cut)
+            bool(blocked)
             and source != target
-            and ((source, target) in cut or (source, "*") in cut or ("*", target) in cut)
+            and ((source, target) in blocked or (source, "*") in blocked or ("*", target) in blocked)
         )
 
     def delay_ms(self, source: str, target: str) -> int:
@@ -157,7 +157,7 @@ class SimNetwork:
         def send_syn() -> None:
             if not process.alive or arrived.done():
                 return
-            if host in self.down or self.is_cut(here, host) or self.is_cut(host, here):
+            if host in self.down or self.is_blocked(here, host) or self.is_blocked(host, here):
                 clock.call_later(SYN_RETRY_MS, send_syn)
                 return
             server = self._servers.get((host, port))

@@ -46,8 +46,8 @@ class Deletion(NamedTuple):
     """A response to DeleteRecords."""
 
     low_watermark: int
-    lives: Mapping[int, int]
-    """The life of each node when the request was sent."""
+    incarnations: Mapping[int, int]
+    """The incarnation of each node when the request was sent."""
 
 
 @dataclass(eq=False)
@@ -111,9 +111,9 @@ class Operator:
         retention.requested_offset = max(retention.requested_offset, before)
 
         async def send(admin: Admin) -> None:
-            lives = {host.id: host.lives for host in self._cluster.hosts.values()}
+            incarnations = {host.id: host.incarnations for host in self._cluster.hosts.values()}
             response = await admin.topics.delete_records({tp: before})
-            self.deletions.append(Deletion(response[tp], lives))
+            self.deletions.append(Deletion(response[tp], incarnations))
             self._note(f"records of {tp} before {response[tp]} are deleted")
 
         self._submit(f"delete records of {tp} before {before}", send)

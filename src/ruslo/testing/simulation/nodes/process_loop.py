@@ -80,8 +80,7 @@ class ProcessLoop(VirtualLoop):
         """The duration of a disk operation."""
         self._free_at_ms: dict[object, int] = {}
         self.tasks: list[asyncio.Task[Any]] = []
-        """All tasks, kept for ever: a collected one would run its ``finally``, which a dead process does
-        not."""
+        """All tasks, so that none is collected and runs its ``finally``, which a dead process does not."""
 
     # -- running ---------------------------------------------------------------------------------------------
 
@@ -176,7 +175,7 @@ class ProcessLoop(VirtualLoop):
                 except Exception as error:
                     outcome.append(error)
 
-        def settle() -> None:
+        def retrieve() -> None:
             if done.cancelled():
                 return
             if isinstance(outcome[0], Exception):
@@ -186,7 +185,7 @@ class ProcessLoop(VirtualLoop):
 
         def finish() -> None:
             if self.alive:
-                self.call_soon(settle)
+                self.call_soon(retrieve)
 
         self._sim.call_at(begin_ms if self._sim.random.random() < 0.5 else end_ms, work)
         self._sim.call_at(end_ms, finish)

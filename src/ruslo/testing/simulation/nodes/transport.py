@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ruslo.testing.simulation.nodes.process_loop import ProcessLoop
 
 MAX_RETRANSMIT_DELAY_MS = 300
-"""The maximum delay of a retransmission after a cut: TCP retries at growing intervals."""
+"""The maximum delay of a retransmission after the network heals: TCP retries at growing intervals."""
 
 
 class _Fin:
@@ -43,7 +43,7 @@ class Pipe:
     def send(self, packet: Packet) -> None:
         network = self._network
         source, target = self._source.host, self._target.host
-        if self._held or network.is_cut(source, target):
+        if self._held or network.is_blocked(source, target):
             self._hold(packet)
             return
         clock, reset = network.clock, network.faults.reset
@@ -64,7 +64,7 @@ class Pipe:
         source, target = self._source.host, self._target.host
         if target in network.down:
             return
-        if self._held or network.is_cut(source, target):
+        if self._held or network.is_blocked(source, target):
             self._hold(packet)
             return
         self._target.receive(packet)

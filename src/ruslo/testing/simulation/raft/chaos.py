@@ -25,7 +25,7 @@ ACTIONS: Mapping[str, int] = {
     "kill_many": 1,
     "kill_voting": 1,
     "hunt_leaders": 2,
-    "cut_off": 2,
+    "isolate": 2,
     "heal": 1,
     "bad_network": 1,
     "slow_disk": 1,
@@ -145,7 +145,7 @@ class RaftChaos:
         down_ms = down_ms or self._random.choice((3, 50, 500, 3_000))
         self.quorum.clock.call_later(down_ms, lambda: self.quorum.restart(node_id))
 
-    def _cut_off(self) -> None:
+    def _isolate(self) -> None:
         nodes = list(self.quorum.nodes)
         victim = self._random.choice(nodes)
         direction = self._random.randrange(3)
@@ -164,7 +164,7 @@ class RaftChaos:
         self._random_node().disk.slow = self._random.choice((0.0, 0.3))
 
     def _snapshot(self) -> None:
-        self._random_node().take_snapshot(cut=self._random.random() < 0.6)
+        self._random_node().take_snapshot(truncate=self._random.random() < 0.6)
 
     def _resign(self) -> None:
         leader = self.quorum.leader

@@ -43,26 +43,27 @@ class RaftInvariants:
     def committed_end(self) -> int:
         return self.committed[-1].end_offset if self.committed else 0
 
-    def check(self, node: SimRaftNode, life: int) -> None:
+    def check(self, node: SimRaftNode, incarnation: int) -> None:
         machine = node.machine
         if machine is None:
             return
-        self._check_leader(node, life)
+        self._check_leader(node, incarnation)
         self._check_vote(node)
-        before = self._high_watermarks.get((node.node_id, life), -1)
+        before = self._high_watermarks.get((node.node_id, incarnation), -1)
         now = machine.high_watermark
         if now < before:
             raise InvariantBrokenError(HIGH_WATERMARK_RISES, f"{node.node_id}: {before} → {now}")
         if now > before:
-            self._high_watermarks[node.node_id, life] = now
+            self._high_watermarks[node.node_id, incarnation] = now
             self._check_committed(node, now)
 
-    def _check_leader(self, node: SimRaftNode, life: int) -> None:
+    def _check_leader(self, node: SimRaftNode, incarnation: int) -> None:
         machine = node.machine
         assert machine is not None
-        if machine.state is not State.LEADER or self._checked.get(node.node_id) == (life, machine.epoch):
+        term = (incarnation, machine.epoch)
+        if machine.state is not State.LEADER or self._checked.get(node.node_id) == term:
             return
-        self._checked[node.node_id] = (life, machine.epoch)
+        self._checked[node.node_id] = term
         first = self._leaders.setdefault(machine.epoch, node.node_id)
         if first != node.node_id:
             raise InvariantBrokenError(ONE_LEADER, f"{first} and {node.node_id} lead epoch {machine.epoch}")

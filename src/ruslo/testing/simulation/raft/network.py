@@ -25,12 +25,12 @@ class SimNetwork:
     def __init__(self, clock: SimClock, faults: NetworkFaults | None = None) -> None:
         self.clock = clock
         self.faults = faults or NetworkFaults()
-        self.cut: set[tuple[int, int]] = set()
-        """Pairs of sender and receiver without a connection; a single direction may be cut."""
+        self.blocked: set[tuple[int, int]] = set()
+        """Pairs of sender and receiver without a connection; a single direction may be blocked."""
 
     def send(self, source: int, target: int, arrive: Callable[[], object]) -> None:
         random, faults = self.clock.random, self.faults
-        if (source, target) in self.cut or random.random() < faults.lost:
+        if (source, target) in self.blocked or random.random() < faults.lost:
             return
         for _ in range(2 if random.random() < faults.repeated else 1):
             longest_ms = faults.slow_ms if random.random() < faults.slow else faults.usual_ms
@@ -40,9 +40,9 @@ class SimNetwork:
         for other in others:
             if other != node:
                 if inwards:
-                    self.cut.add((other, node))
+                    self.blocked.add((other, node))
                 if outwards:
-                    self.cut.add((node, other))
+                    self.blocked.add((node, other))
 
     def heal(self) -> None:
-        self.cut.clear()
+        self.blocked.clear()

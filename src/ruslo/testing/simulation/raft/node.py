@@ -1,7 +1,7 @@
 """A node of the quorum: the real machine on a log in memory, under virtual time.
 
-It does what the broker's driver does: persists, appends, syncs later, responds and sends. And it suffers what
-nodes suffer: it is killed and loses unsynced data, its disk is slow, its clock runs too fast or too slow."""
+Like the broker's driver it persists, appends, syncs later, responds and sends. Like a real node it may be
+killed and lose unsynced data; its disk may be slow, and its clock may be fast or slow."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ class SimRaftNode:
         self.machine: RaftMachine | None = None
         """None while the node is down."""
         self.trace: deque[tuple[int, object]] = deque(maxlen=TRACE_LENGTH)
-        self._life = 0
+        self._incarnation = 0
         self._timer: Timer | None = None
         self._timer_at_ms = 0
         self._events: deque[RaftEvent] = deque()
         self._completions: deque[RaftEvent] = deque()
-        """Completed effects; the machine hears of them before any other event."""
+        """Completed effects; the machine handles them before any other event."""
         self._running = False
         self._outstanding: dict[int, tuple[int, RaftRequest]] = {}
         self._next_call = 0
@@ -134,7 +134,7 @@ class SimRaftNode:
     def kill(self) -> None:
         """End at once; unsynced data may be lost."""
         self.machine = None
-        self._life += 1
+        self._incarnation += 1
         self._events.clear()
         self._completions.clear()
         self._outstanding.clear()
@@ -178,7 +178,7 @@ class SimRaftNode:
         self._callers[token] = on_response
         self.handle(RequestReceived(token, request))
 
-    def take_snapshot(self, *, cut: bool) -> None:
+    def take_snapshot(self, *, truncate: bool) -> None:
         machine = self.machine
         if machine is None:
             return
@@ -190,7 +190,7 @@ class SimRaftNode:
             return
         snapshot = SimSnapshot(id, machine.log.quorum_records_before(id.offset))
         self.quorum.snapshots[id] = snapshot
-        self.log.take_snapshot(snapshot, id.offset if cut else self.log.start_offset)
+        self.log.take_snapshot(snapshot, id.offset if truncate else self.log.start_offset)
         self.handle(SnapshotWritten(id, self.log.start_offset))
 
     # -- driving the machine ---------------------------------------------------------------------------------
@@ -251,10 +251,10 @@ class SimRaftNode:
         max_ms = disk.slow_ms if random.random() < disk.slow else disk.usual_ms
         now_ms = self.quorum.clock.monotonic_ms()
         self._synced_at_ms = max(self._synced_at_ms, now_ms + random.randint(0, max_ms))
-        self.quorum.clock.call_at(self._synced_at_ms, partial(self._synced, self._life))
+        self.quorum.clock.call_at(self._synced_at_ms, partial(self._synced, self._incarnation))
 
-    def _synced(self, life: int) -> None:
-        if life == self._life:
+    def _synced(self, incarnation: int) -> None:
+        if incarnation == self._incarnation:
             self.log.sync()
             self.handle(Flushed(self.log.end_offset))
 
@@ -273,20 +273,21 @@ class SimRaftNode:
     # -- calls -----------------------------------------------------------------------------------------------
 
     def _call(self, node_id: int, request: RaftRequest) -> None:
-        network, clock, life = self.quorum.network, self.quorum.clock, self._life
+        network, clock, incarnation = self.quorum.network, self.quorum.clock, self._incarnation
         target = self.quorum.node_at(node_id)
         call = self._next_call
         self._next_call += 1
         self._outstanding[call] = (node_id, request)
 
-        def answered(response: RaftResponse) -> None:
-            network.send(target.node_id, self.node_id, partial(self._on_response, life, call, response))
+        def respond(response: RaftResponse) -> None:
+            receive = partial(self._on_response, incarnation, call, response)
+            network.send(target.node_id, self.node_id, receive)
 
-        clock.call_later(REQUEST_TIMEOUT_MS, partial(self._on_response, life, call, None))
-        network.send(self.node_id, target.node_id, partial(target.request, request, answered))
+        clock.call_later(REQUEST_TIMEOUT_MS, partial(self._on_response, incarnation, call, None))
+        network.send(self.node_id, target.node_id, partial(target.request, request, respond))
 
-    def _on_response(self, life: int, call: int, response: RaftResponse | None) -> None:
-        if life != self._life or call not in self._outstanding:
+    def _on_response(self, incarnation: int, call: int, response: RaftResponse | None) -> None:
+        if incarnation != self._incarnation or call not in self._outstanding:
             return
         node_id, request = self._outstanding.pop(call)
         self.handle(
@@ -307,9 +308,9 @@ class SimRaftNode:
                 return
             self._timer.cancel()
         self._timer_at_ms = at_ms
-        self._timer = self.quorum.clock.call_at(at_ms, partial(self._timer_fired, self._life))
+        self._timer = self.quorum.clock.call_at(at_ms, partial(self._timer_fired, self._incarnation))
 
-    def _timer_fired(self, life: int) -> None:
+    def _timer_fired(self, incarnation: int) -> None:
         self._timer = None
-        if life == self._life:
+        if incarnation == self._incarnation:
             self.handle(TimerFired())

@@ -49,7 +49,7 @@ class SimQuorum:
         self.dynamic = dynamic
         self.skewed_clocks = skewed_clocks
         self.nodes: dict[int, SimRaftNode] = {}
-        self._lives: dict[int, int] = {}
+        self._incarnations: dict[int, int] = {}
         self._next_value = 0
         first = [ReplicaKey(node_id, directory_of(node_id)) for node_id in range(1, voters + 1)]
         self._first_voters = VoterSet(
@@ -97,14 +97,14 @@ class SimQuorum:
         if not node.is_up:
             return
         node.kill()
-        self._lives[node_id] = self._lives.get(node_id, 0) + 1
+        self._incarnations[node_id] = self._incarnations.get(node_id, 0) + 1
         for other in self.nodes.values():
-            if noticed and other.is_up and (node_id, other.node_id) not in self.network.cut:
+            if noticed and other.is_up and (node_id, other.node_id) not in self.network.blocked:
                 delay_ms = self.clock.random.randint(1, 5)
                 self.clock.call_later(delay_ms, partial(self._notice_death, other, node_id))
 
     def _notice_death(self, observer: SimRaftNode, dead_id: int) -> None:
-        """A node that is back by the time of the probe is not gone."""
+        """Report the death of the process, unless it is up again by the time of the probe."""
         if observer.is_up and not self.nodes[dead_id].is_up:
             observer.peer_gone(dead_id)
 
@@ -129,7 +129,7 @@ class SimQuorum:
     # -- invariants ------------------------------------------------------------------------------------------
 
     def stepped(self, node: SimRaftNode) -> None:
-        self.invariants.check(node, self._lives.get(node.node_id, 0))
+        self.invariants.check(node, self._incarnations.get(node.node_id, 0))
 
     def require_progress(self) -> None:
         """With all nodes up and the network healed, a leader commits and all nodes follow."""

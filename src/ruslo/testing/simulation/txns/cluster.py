@@ -26,7 +26,7 @@ from ruslo.storage.log_loader import open_log
 from ruslo.storage.trash import Trash
 from ruslo.testing.cluster_layout import single_node_properties
 from ruslo.testing.simulation.clock import SimClock
-from ruslo.testing.simulation.connection import Answer, Connection, NetworkFaults
+from ruslo.testing.simulation.connection import Connection, NetworkFaults, OnReply
 from ruslo.testing.simulation.disk import MemoryDisk
 from ruslo.testing.simulation.event_loop import SimEventLoop
 from ruslo.testing.simulation.groups.topics import SimTopics
@@ -48,7 +48,7 @@ class ClusterFaults:
     clients: NetworkFaults = field(default_factory=NetworkFaults)
     batches: NetworkFaults = field(default_factory=NetworkFaults)
     """The faults of Produce requests."""
-    asks: NetworkFaults = field(default_factory=NetworkFaults)
+    verifications: NetworkFaults = field(default_factory=NetworkFaults)
     """The faults of verifications, from partition leaders to coordinators."""
     markers: NetworkFaults = field(default_factory=NetworkFaults)
     """The faults of markers, from coordinators to partition leaders."""
@@ -58,7 +58,7 @@ class ClusterFaults:
     """The probability that a new leader does not have unsynced records."""
 
     def stop(self) -> None:
-        for faults in (self.clients, self.batches, self.asks, self.markers):
+        for faults in (self.clients, self.batches, self.verifications, self.markers):
             faults.copied = 0.0
             faults.line.lost = faults.line.slow = 0.0
 
@@ -80,7 +80,7 @@ class SimTxnCluster:
     def __init__(
         self,
         clock: SimClock,
-        places: list[TopicPartition],
+        tps: list[TopicPartition],
         *,
         nodes: int = 3,
         strict_brokers: bool = False,
@@ -94,8 +94,8 @@ class SimTxnCluster:
         self.config = _BROKER_CONFIG
         self.txn_settings = settings or TxnSettings()
         self.topics: TopicsView = SimTopics().with_topic(SOURCE_TOPIC, 1)
-        self.places = places
-        self.leaders = dict.fromkeys((*places, STATE, OFFSETS), NO_LEADER)
+        self.tps = tps
+        self.leaders = dict.fromkeys((*tps, STATE, OFFSETS), NO_LEADER)
         self.view: ClusterView = _View(self.leaders)
         self.nodes: dict[int, SimTxnNode] = {}
         self._strict_brokers = strict_brokers
@@ -108,8 +108,8 @@ class SimTxnCluster:
         with self.loop.running():
             for node_id in range(1, nodes + 1):
                 self.nodes[node_id] = SimTxnNode(node_id, self)
-            for at, place in enumerate(self.leaders):
-                self._lead(place, 1 + at % nodes, lose_tail=False)
+            for at, tp in enumerate(self.leaders):
+                self._lead(tp, 1 + at % nodes, lose_tail=False)
 
     def run_for(self, duration_ms: int) -> None:
         with self.loop.running():
@@ -120,66 +120,64 @@ class SimTxnCluster:
         now_ms = self.clock.monotonic_ms()
         return now_ms - min(self._markers_sent_ms.values(), default=now_ms)
 
-    # -- trouble ---------------------------------------------------------------------------------------------
+    # -- faults ----------------------------------------------------------------------------------------------
 
     def crash(self, node_id: int, down_ms: int) -> None:
         """Crash the node; other nodes lead its partitions soon, and it restarts without any."""
         node = self.nodes[node_id]
         if not node.alive:
             return
-        led = [place for place, leader in self.leaders.items() if leader == node_id]
+        led = [tp for tp, leader in self.leaders.items() if leader == node_id]
         node.die()
-        for place in led:
-            self.leaders[place] = NO_LEADER
-        self._tell_leaders()
-        for place in led:
-            self.clock.call_later(self.clock.random.randint(0, down_ms), partial(self._adopt, place))
+        for tp in led:
+            self.leaders[tp] = NO_LEADER
+        self._publish_leaders()
+        for tp in led:
+            self.clock.call_later(self.clock.random.randint(0, down_ms), partial(self._adopt, tp))
         self.clock.call_later(down_ms, lambda: self._revive(node_id))
 
-    def move(self, place: TopicPartition) -> None:
+    def move(self, tp: TopicPartition) -> None:
         """Move the leadership to another node, or to the same one with a new leader epoch."""
-        leader = self.leaders[place]
+        leader = self.leaders[tp]
         if leader != NO_LEADER:
-            self.nodes[leader].stop_leading(place)
-            self.leaders[place] = NO_LEADER
-            self._adopt(place)
+            self.nodes[leader].stop_leading(tp)
+            self.leaders[tp] = NO_LEADER
+            self._adopt(tp)
 
     def _revive(self, node_id: int) -> None:
         self.nodes[node_id] = SimTxnNode(node_id, self)
 
-    def _adopt(self, place: TopicPartition) -> None:
+    def _adopt(self, tp: TopicPartition) -> None:
         alive = [node.id for node in self.nodes.values() if node.alive]
         if not alive:
-            self.clock.call_later(100, lambda: self._adopt(place))
+            self.clock.call_later(100, lambda: self._adopt(tp))
             return
         random = self.clock.random
-        self._lead(place, random.choice(alive), lose_tail=random.random() < self.faults.tail_lost)
-        self._tell_leaders()
+        self._lead(tp, random.choice(alive), lose_tail=random.random() < self.faults.tail_lost)
+        self._publish_leaders()
 
-    def _lead(self, place: TopicPartition, node_id: int, *, lose_tail: bool) -> None:
-        node, path = self.nodes[node_id], f"{self._disk.directory}/{place}"
+    def _lead(self, tp: TopicPartition, node_id: int, *, lose_tail: bool) -> None:
+        node, path = self.nodes[node_id], f"{self._disk.directory}/{tp}"
         if lose_tail:
             self._disk.lose_power(self.clock.random, path)
-        log = self._open(place, path)
+        log = self._open(tp, path)
         flusher = SimFlusher(self.clock, self.faults.sync_ms)
-        partition = Partition(
-            node_id, place.topic, log.topic_id, place.partition, log, flusher, TopicTraffic()
-        )
-        self._epochs[place] += 1
-        self.leaders[place] = node_id
-        node.lead(partition, self._epochs[place])
+        partition = Partition(node_id, tp.topic, log.topic_id, tp.partition, log, flusher, TopicTraffic())
+        self._epochs[tp] += 1
+        self.leaders[tp] = node_id
+        node.lead(partition, self._epochs[tp])
 
-    def _open(self, place: TopicPartition, path: str) -> Log:
+    def _open(self, tp: TopicPartition, path: str) -> Log:
         now_ms = self.clock.now_ms()
-        if self._epochs[place] >= 0:
+        if self._epochs[tp] >= 0:
             unclean = CheckpointedState(clean=False)
-            return open_log(self._disk, path, place, _LOG_CONFIG, self._trash, now_ms, unclean)
-        topic_id = (1 + list(self.leaders).index(place)).to_bytes(16, "big")
-        log = create_log(self._disk, path, place, topic_id, _LOG_CONFIG, self._trash, now_ms)
+            return open_log(self._disk, path, tp, _LOG_CONFIG, self._trash, now_ms, unclean)
+        topic_id = (1 + list(self.leaders).index(tp)).to_bytes(16, "big")
+        log = create_log(self._disk, path, tp, topic_id, _LOG_CONFIG, self._trash, now_ms)
         self._disk.sync_everything()
         return log
 
-    def _tell_leaders(self) -> None:
+    def _publish_leaders(self) -> None:
         for node in self.nodes.values():
             if node.alive:
                 node.leaders_changed()
@@ -190,7 +188,7 @@ class SimTxnCluster:
         if node is not None and node.alive:
             request(node)
 
-    # -- what nodes need -------------------------------------------------------------------------------------
+    # -- used by nodes ---------------------------------------------------------------------------------------
 
     def coordinator_of(self, transactional_id: str) -> int:
         return self.leaders[STATE]
@@ -202,14 +200,14 @@ class SimTxnCluster:
         """Call another node, or the same one; the future fails after the timeout."""
         future: asyncio.Future[Message] = self.loop.create_future()
         is_marker = isinstance(request, WriteTxnMarkersRequest)
-        faults = self.faults.markers if is_marker else self.faults.asks
+        faults = self.faults.markers if is_marker else self.faults.verifications
         key = (source, node, is_marker)
         if key not in self._connections:
             self._connections[key] = Connection(self.clock, faults, strict=self._strict_brokers)
         connection = self._connections[key]
 
-        def deliver(answer: Answer[Message]) -> None:
-            self.deliver(node, lambda receiver: receiver.handle(request, version, answer))
+        def deliver(on_reply: OnReply[Message]) -> None:
+            self.deliver(node, lambda receiver: receiver.handle(request, version, on_reply))
 
         def complete(reply: Message | None) -> None:
             self._markers_sent_ms.pop(future, None)

@@ -15,7 +15,7 @@ from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.storage.txn_index import AbortedTransaction
 from ruslo.testing.histories import Isolation
-from ruslo.testing.simulation.connection import Answer
+from ruslo.testing.simulation.connection import OnReply
 
 PRODUCE_TIMEOUT_MS = 4_000
 
@@ -25,7 +25,7 @@ class ProduceBatch:
     """Produce with acks=all, for one partition."""
 
     transactional_id: str
-    place: TopicPartition
+    tp: TopicPartition
     batch: bytes
     version: int
 
@@ -37,7 +37,7 @@ class Produced(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchBytes:
-    place: TopicPartition
+    tp: TopicPartition
     offset: int
     isolation: Isolation
     max_bytes: int
@@ -54,7 +54,7 @@ class Fetched(NamedTuple):
 class FetchEnd:
     """ListOffsets, latest."""
 
-    place: TopicPartition
+    tp: TopicPartition
     isolation: Isolation
 
 
@@ -69,13 +69,13 @@ class DataPath:
         self._appends = appends
         self._clock = clock
 
-    def produce(self, request: ProduceBatch, answer: Answer[Produced]) -> None:
+    def produce(self, request: ProduceBatch, on_reply: OnReply[Produced]) -> None:
         """Append a batch like ``handlers.transactional_produce``."""
         batch, now_ms, version = memoryview(bytearray(request.batch)), self._clock.now_ms(), request.version
         try:
-            partition = self._partitions.get(*request.place)
+            partition = self._partitions.get(*request.tp)
             header = partition.check(batch)
-            done = partial(self._produced, partition, answer)
+            done = partial(self._produced, partition, on_reply)
             appended = self._appends.append(
                 request.transactional_id, partition, batch, header, version, now_ms
             )
@@ -87,46 +87,46 @@ class DataPath:
                     [WaitingBatch(partition, batch, header, appended, version, done)],
                 )
         except KafkaError as error:
-            answer(Produced(error.code))
+            on_reply(Produced(error.code))
 
-    def _produced(self, partition: Partition, answer: Answer[Produced], outcome: Outcome) -> None:
+    def _produced(self, partition: Partition, on_reply: OnReply[Produced], outcome: Outcome) -> None:
         if isinstance(outcome, KafkaError):
-            answer(Produced(outcome.code))
+            on_reply(Produced(outcome.code))
             return
         if not isinstance(outcome, Appended):
             raise outcome
         appended = outcome
 
         def complete(result: AckResult) -> None:
-            answer(Produced(result.value, appended.base_offset))
+            on_reply(Produced(result.value, appended.base_offset))
 
         appended.when_committed(PRODUCE_TIMEOUT_MS, complete)
 
-    def fetch(self, request: FetchBytes, answer: Answer[Fetched]) -> None:
+    def fetch(self, request: FetchBytes, on_reply: OnReply[Fetched]) -> None:
         """Read a range like ``handlers.fetch``."""
         committed_only = request.isolation is Isolation.READ_COMMITTED
         try:
-            partition = self._partitions.get(*request.place)
+            partition = self._partitions.get(*request.tp)
             read = partition.read(request.offset, request.max_bytes, committed_only, True)
         except KafkaError as error:
-            answer(Fetched(error.code))
+            on_reply(Fetched(error.code))
             return
         if read.slice is None:
-            answer(Fetched(ErrorCode.NONE))
+            on_reply(Fetched(ErrorCode.NONE))
             return
         log = partition.log
         aborted = log.aborted_transactions(request.offset, log.end_of_read(read)) if committed_only else ()
-        answer(Fetched(ErrorCode.NONE, read.slice.read(), tuple(aborted)))
+        on_reply(Fetched(ErrorCode.NONE, read.slice.read(), tuple(aborted)))
 
-    def fetch_end(self, request: FetchEnd, answer: Answer[FetchedEnd]) -> None:
+    def fetch_end(self, request: FetchEnd, on_reply: OnReply[FetchedEnd]) -> None:
         """Return the latest offset like ``handlers.list_offsets``."""
         try:
-            partition = self._partitions.get(*request.place)
+            partition = self._partitions.get(*request.tp)
             partition.require_end_offset()
         except KafkaError as error:
-            answer(FetchedEnd(error.code))
+            on_reply(FetchedEnd(error.code))
             return
         log = partition.log
         committed_only = request.isolation is Isolation.READ_COMMITTED
         end = log.last_stable_offset if committed_only else log.high_watermark
-        answer(FetchedEnd(ErrorCode.NONE, end))
+        on_reply(FetchedEnd(ErrorCode.NONE, end))

@@ -44,7 +44,7 @@ from ruslo.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from ruslo.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 from ruslo.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 from ruslo.records.reader import iter_batches
-from ruslo.testing.simulation.connection import Answer, ReplyT
+from ruslo.testing.simulation.connection import OnReply, ReplyT
 from ruslo.testing.simulation.slice_clock import SliceClock
 from ruslo.testing.simulation.txns.data_path import (
     DataPath,
@@ -109,22 +109,22 @@ class SimTxnNode:
         elif partition.topic == GROUP_OFFSETS_TOPIC:
             self._groups[partition.index] = self._load(self._new_shard(self._group_kind, partition))
 
-    def stop_leading(self, place: TopicPartition) -> None:
+    def stop_leading(self, tp: TopicPartition) -> None:
         """Stop leading a partition: waiting requests fail."""
-        partition = self.by_name[place.topic].pop(place.partition)
+        partition = self.by_name[tp.topic].pop(tp.partition)
         shards: dict[str, dict[int, TxnCoordinatorShard] | dict[int, GroupCoordinatorShard]] = {
             TRANSACTION_STATE_TOPIC: self._txns,
             GROUP_OFFSETS_TOPIC: self._groups,
         }
         partition.retire()
-        if place.topic in shards:
-            shards[place.topic].pop(place.partition).close()
+        if tp.topic in shards:
+            shards[tp.topic].pop(tp.partition).close()
 
     def die(self) -> None:
         """Crash: no response is sent any more."""
         self.alive = False
-        for place in [TopicPartition(str(topic), at) for topic, led in self.by_name.items() for at in led]:
-            self.stop_leading(place)
+        for tp in [TopicPartition(str(topic), at) for topic, led in self.by_name.items() for at in led]:
+            self.stop_leading(tp)
 
     def leaders_changed(self) -> None:
         for shard in self._txns.values():
@@ -201,12 +201,12 @@ class SimTxnNode:
         return self._cluster.coordinator_of(transactional_id)
 
     def _verify_locally(
-        self, transactional_id: str, producer_id: int, epoch: int, place: TopicPartition
+        self, transactional_id: str, producer_id: int, epoch: int, tp: TopicPartition
     ) -> ErrorCode | None:
         shard = self._txns.get(STATE_INDEX)
         if shard is None or not shard.active:
             return None
-        return shard.machine.verify(transactional_id, producer_id, epoch, place)
+        return shard.machine.verify(transactional_id, producer_id, epoch, tp)
 
     def add_partitions(self, node: int, request: AddPartitionsToTxnRequest) -> asyncio.Future[Message]:
         return self._cluster.call(self, node, request, ADD_PARTITIONS_VERSION)
@@ -221,7 +221,7 @@ class SimTxnNode:
 
     # -- requests --------------------------------------------------------------------------------------------
 
-    def handle(self, request: Message, version: int, answer: Answer[Message]) -> None:
+    def handle(self, request: Message, version: int, on_reply: OnReply[Message]) -> None:
         match request:
             case TxnOffsetCommitRequest():
                 reply = self._offset_commits.commit(request, RequestContext(version))
@@ -236,26 +236,26 @@ class SimTxnNode:
                 else:
                     code = ErrorCode.NOT_COORDINATOR if shard is None else shard.error
                     reply = error_response(request, version, code)
-        send = self._while_alive(answer)
+        send = self._while_alive(on_reply)
         if isinstance(reply, asyncio.Future):
             reply.add_done_callback(lambda done: send(done.result()))
         else:
             send(reply)
 
-    def produce(self, request: ProduceBatch, answer: Answer[Produced]) -> None:
-        self._data.produce(request, self._while_alive(answer))
+    def produce(self, request: ProduceBatch, on_reply: OnReply[Produced]) -> None:
+        self._data.produce(request, self._while_alive(on_reply))
 
-    def fetch(self, request: FetchBytes, answer: Answer[Fetched]) -> None:
-        self._data.fetch(request, self._while_alive(answer))
+    def fetch(self, request: FetchBytes, on_reply: OnReply[Fetched]) -> None:
+        self._data.fetch(request, self._while_alive(on_reply))
 
-    def fetch_end(self, request: FetchEnd, answer: Answer[FetchedEnd]) -> None:
-        self._data.fetch_end(request, self._while_alive(answer))
+    def fetch_end(self, request: FetchEnd, on_reply: OnReply[FetchedEnd]) -> None:
+        self._data.fetch_end(request, self._while_alive(on_reply))
 
-    def _while_alive(self, answer: Answer[ReplyT]) -> Answer[ReplyT]:
+    def _while_alive(self, on_reply: OnReply[ReplyT]) -> OnReply[ReplyT]:
         """A function that sends the reply only if the node is alive."""
 
         def send(reply: ReplyT) -> None:
             if self.alive:
-                answer(reply)
+                on_reply(reply)
 
         return send

@@ -28,7 +28,7 @@ from ruslo.testing.histories import FetchOffsets, Kind, SendOffsets
 from ruslo.testing.histories.events import UNSTABLE
 from ruslo.testing.simulation.txns.cluster import OFFSETS, SOURCE_TOPIC
 from ruslo.testing.simulation.txns.process import Script, Sleep
-from ruslo.testing.simulation.txns.versions import COME_AGAIN
+from ruslo.testing.simulation.txns.versions import RETRIABLE_ERRORS
 
 if TYPE_CHECKING:
     from ruslo.testing.simulation.txns.producer import SimProducer
@@ -93,7 +93,7 @@ class SourceReader:
         producer.invoke(FetchOffsets(self._group))
         for _ in range(TRIES):
             leader = producer.cluster.leaders[OFFSETS]
-            reply = yield from producer.ask(leader, request, FETCH_VERSION, OffsetFetchResponse)
+            reply = yield from producer.call(leader, request, FETCH_VERSION, OffsetFetchResponse)
             offset = None if reply is None else fetched_offset(reply)
             if offset is not None and offset != UNSTABLE:
                 producer.complete(Kind.OK, FetchOffsets(self._group, False, ((SOURCE, offset),)))
@@ -111,7 +111,7 @@ class SourceReader:
             group_id=self._group,
         )
         while True:
-            reply = yield from producer.ask_coordinator(request, 4, AddOffsetsToTxnResponse)
+            reply = yield from producer.call_coordinator(request, 4, AddOffsetsToTxnResponse)
             code = None if reply is None else ErrorCode(reply.error_code)
             if code is ErrorCode.NONE:
                 return
@@ -134,10 +134,10 @@ class SourceReader:
         code = ErrorCode.REQUEST_TIMED_OUT
         for _ in range(TRIES):
             leader = producer.cluster.leaders[OFFSETS]
-            reply = yield from producer.ask_strictly(leader, request, version, TxnOffsetCommitResponse)
+            reply = yield from producer.call_node(leader, request, version, TxnOffsetCommitResponse)
             if reply is not None:
                 code = ErrorCode(reply.topics[0].partitions[0].error_code)
-                if code not in COME_AGAIN:
+                if code not in RETRIABLE_ERRORS:
                     return code
             yield Sleep(producer.random.randint(1, 60))
         return code

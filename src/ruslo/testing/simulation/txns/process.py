@@ -1,7 +1,7 @@
 """A client as a script: a generator that sends requests and sleeps, and may be paused at each ``yield``.
 
 A script yields what it waits for and resumes with the result: None from ``Sleep``, and the reply or None
-(timeout) from ``Ask``.
+(timeout) from ``SendRequest``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 from ruslo.protocol.message import Message
 from ruslo.testing.histories import Event, Kind
 from ruslo.testing.histories.events import Call
-from ruslo.testing.simulation.connection import Answer, Connection
+from ruslo.testing.simulation.connection import Connection, OnReply
 from ruslo.testing.simulation.txns.cluster import SimTxnCluster
 from ruslo.testing.simulation.txns.node import SimTxnNode
 
@@ -29,9 +29,9 @@ class Sleep:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class SendRequest:
     node: int
-    deliver: Callable[[SimTxnNode, Answer[Any]], None]
+    deliver: Callable[[SimTxnNode, OnReply[Any]], None]
     timeout_ms: int
     strict: bool = False
     """Whether to use a strict connection; see ``Connection``."""
@@ -39,7 +39,7 @@ class Ask:
     """Whether this is Produce, which has its own connection, as in real clients."""
 
 
-Script: TypeAlias = Generator[Sleep | Ask, Any, T]
+Script: TypeAlias = Generator[Sleep | SendRequest, Any, T]
 
 
 class History:
@@ -80,13 +80,13 @@ class SimProcess:
 
     # -- for scripts -----------------------------------------------------------------------------------------
 
-    def ask(
+    def call(
         self, node: int, request: Message, version: int, response: type[MessageT], *, strict: bool = False
     ) -> Script[MessageT | None]:
-        def deliver(receiver: SimTxnNode, answer: Answer[Message]) -> None:
-            receiver.handle(request, version, answer)
+        def deliver(receiver: SimTxnNode, on_reply: OnReply[Message]) -> None:
+            receiver.handle(request, version, on_reply)
 
-        reply = yield Ask(node, deliver, REQUEST_TIMEOUT_MS, strict)
+        reply = yield SendRequest(node, deliver, REQUEST_TIMEOUT_MS, strict)
         assert reply is None or isinstance(reply, response)
         return reply
 
@@ -115,22 +115,22 @@ class SimProcess:
         else:
             self._send(step)
 
-    def _send(self, ask: Ask) -> None:
-        key = (ask.node, ask.strict, ask.is_batch)
+    def _send(self, request: SendRequest) -> None:
+        key = (request.node, request.strict, request.is_batch)
         connection = self._connections.get(key)
         if connection is None:
-            faults = self.cluster.faults.batches if ask.is_batch else self.cluster.faults.clients
-            connection = Connection(self._clock, faults, strict=ask.strict)
+            faults = self.cluster.faults.batches if request.is_batch else self.cluster.faults.clients
+            connection = Connection(self._clock, faults, strict=request.strict)
             self._connections[key] = connection
 
-        def deliver(answer: Answer[Any]) -> None:
-            self.cluster.deliver(ask.node, lambda node: ask.deliver(node, answer))
+        def deliver(on_reply: OnReply[Any]) -> None:
+            self.cluster.deliver(request.node, lambda node: request.deliver(node, on_reply))
 
-        def settle(reply: object) -> None:
+        def complete(reply: object) -> None:
             if reply is None:
                 # After a timeout the client closes the connection and opens another one.
                 connection.close()
                 self._connections.pop(key, None)
             self._resume(reply)
 
-        connection.call(deliver, settle, ask.timeout_ms)
+        connection.call(deliver, complete, request.timeout_ms)

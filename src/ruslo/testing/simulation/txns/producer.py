@@ -27,14 +27,14 @@ from ruslo.testing.simulation.txns.data_path import ProduceBatch, Produced
 from ruslo.testing.simulation.txns.offsets import SourceReader
 from ruslo.testing.simulation.txns.process import (
     REQUEST_TIMEOUT_MS,
-    Ask,
     History,
     MessageT,
     Script,
+    SendRequest,
     SimProcess,
     Sleep,
 )
-from ruslo.testing.simulation.txns.versions import COME_AGAIN, ClientVersion, add_partition
+from ruslo.testing.simulation.txns.versions import RETRIABLE_ERRORS, ClientVersion, add_partition
 
 BACKOFF_MS = 60
 ATTEMPTS_AND_TIMEOUTS = ((6, REQUEST_TIMEOUT_MS), (3, 600), (1, 400))
@@ -42,7 +42,7 @@ ATTEMPTS_AND_TIMEOUTS = ((6, REQUEST_TIMEOUT_MS), (3, 600), (1, 400))
 late requests behind."""
 KEYS_PER_PARTITION = 3
 
-_TRY_PRODUCE_AGAIN = COME_AGAIN | {
+_RETRIABLE_PRODUCE_ERRORS = RETRIABLE_ERRORS | {
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.REQUEST_TIMED_OUT,
@@ -116,7 +116,7 @@ class SimProducer(SimProcess):
             producer_epoch=self.epoch,
         )
         while True:
-            reply = yield from self.ask_coordinator(request, 5, InitProducerIdResponse)
+            reply = yield from self.call_coordinator(request, 5, InitProducerIdResponse)
             code = None if reply is None else ErrorCode(reply.error_code)
             if reply is not None and code is ErrorCode.NONE:
                 self._begin_epoch(reply.producer_id, reply.producer_epoch)
@@ -128,22 +128,20 @@ class SimProducer(SimProcess):
             self.producer_id, self.epoch = producer_id, epoch
             self._sequences.clear()
 
-    def ask_coordinator(
+    def call_coordinator(
         self, request: Message, version: int, response: type[MessageT]
     ) -> Script[MessageT | None]:
-        return self.ask_strictly(
-            self.cluster.coordinator_of(self.transactional_id), request, version, response
-        )
+        return self.call_node(self.cluster.coordinator_of(self.transactional_id), request, version, response)
 
-    def ask_strictly(
+    def call_node(
         self, node: int, request: Message, version: int, response: type[MessageT]
     ) -> Script[MessageT | None]:
-        """Whether late requests are harmful: with version 1, except batches, which have sequences."""
-        return self.ask(node, request, version, response, strict=not self.version.is_v2)
+        """Send a request; on a strict connection with version 1, where late requests are harmful."""
+        return self.call(node, request, version, response, strict=not self.version.is_v2)
 
     def back_off(self, code: ErrorCode | None) -> Script[None]:
         """Wait before the next attempt; raises an error if it must not be retried."""
-        if code is not None and code not in COME_AGAIN:
+        if code is not None and code not in RETRIABLE_ERRORS:
             raise Fenced
         yield Sleep(self.random.randint(1, BACKOFF_MS))
 
@@ -167,52 +165,52 @@ class SimProducer(SimProcess):
                 yield from self._init()
 
     def _append(self, transaction: _Transaction, number: int) -> Script[None]:
-        place = self.random.choice(self.cluster.places)
-        if place not in transaction.added and not self.version.is_v2:
-            yield from add_partition(self, place)
-        transaction.added.add(place)
+        tp = self.random.choice(self.cluster.tps)
+        if tp not in transaction.added and not self.version.is_v2:
+            yield from add_partition(self, tp)
+        transaction.added.add(tp)
         calls = [
             Append(
                 transaction.name,
-                place,
-                f"{place}/{self.random.randrange(KEYS_PER_PARTITION)}",
+                tp,
+                f"{tp}/{self.random.randrange(KEYS_PER_PARTITION)}",
                 f"{transaction.name}.{number}.{at}",
             )
             for at in range(self.random.randint(1, 2))
         ]
         for call in calls:
             self.invoke(call)
-        code = yield from self._produce(place, calls)
+        code = yield from self._produce(tp, calls)
         if code is ErrorCode.NONE:
-            self._sequences[place] += len(calls)
+            self._sequences[tp] += len(calls)
         else:
             transaction.failed = transaction.unresolved = True
         for call in calls:
             self.complete(Kind.OK if code is ErrorCode.NONE else Kind.INFO, call, code.name)
 
-    def _produce(self, place: TopicPartition, calls: list[Append]) -> Script[ErrorCode]:
+    def _produce(self, tp: TopicPartition, calls: list[Append]) -> Script[ErrorCode]:
         now_ms = self.cluster.clock.now_ms()
         batch = build_batch(
             [Record(at, now_ms, call.key.encode(), call.element.encode()) for at, call in enumerate(calls)],
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
-            base_sequence=self._sequences[place],
+            base_sequence=self._sequences[tp],
             attributes=TRANSACTIONAL,
         )
-        request = ProduceBatch(self.transactional_id, place, bytes(batch), self.version.produce)
+        request = ProduceBatch(self.transactional_id, tp, bytes(batch), self.version.produce)
 
         tries, timeout_ms = self.random.choice(ATTEMPTS_AND_TIMEOUTS)
         for _ in range(tries):
-            reply: Produced | None = yield Ask(
-                self.cluster.leaders[place],
-                lambda node, answer: node.produce(request, answer),
+            reply: Produced | None = yield SendRequest(
+                self.cluster.leaders[tp],
+                lambda node, on_reply: node.produce(request, on_reply),
                 timeout_ms,
                 is_batch=True,
             )
             code = ErrorCode.REQUEST_TIMED_OUT if reply is None else reply.code
             if code is ErrorCode.NONE or code in _ABORT:
                 return code
-            if code not in _TRY_PRODUCE_AGAIN:
+            if code not in _RETRIABLE_PRODUCE_ERRORS:
                 raise Fenced
             yield Sleep(self.random.randint(1, BACKOFF_MS))
         return ErrorCode.REQUEST_TIMED_OUT
@@ -230,13 +228,13 @@ class SimProducer(SimProcess):
             committed=commit,
         )
         while True:
-            reply = yield from self.ask_coordinator(request, self.version.end, EndTxnResponse)
+            reply = yield from self.call_coordinator(request, self.version.end, EndTxnResponse)
             code = None if reply is None else ErrorCode(reply.error_code)
             if reply is not None and code is ErrorCode.NONE:
                 self.complete(Kind.OK, call)
                 if self.version.is_v2:
                     self._begin_epoch(reply.producer_id, reply.producer_epoch)
                 return
-            if code is not None and code not in COME_AGAIN:
+            if code is not None and code not in RETRIABLE_ERRORS:
                 self.complete(Kind.INFO, call, code.name)
             yield from self.back_off(code)

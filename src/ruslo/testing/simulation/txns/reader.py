@@ -19,37 +19,37 @@ from ruslo.testing.histories import FetchOffsets, Isolation, Kind, ListEnds, Pol
 from ruslo.testing.simulation.txns.cluster import OFFSETS, SimTxnCluster
 from ruslo.testing.simulation.txns.data_path import FetchBytes, Fetched, FetchedEnd, FetchEnd
 from ruslo.testing.simulation.txns.offsets import FETCH_VERSION, SOURCE, fetch_request, fetched_offset
-from ruslo.testing.simulation.txns.process import Ask, History, Script, SimProcess, Sleep
+from ruslo.testing.simulation.txns.process import History, Script, SendRequest, SimProcess, Sleep
 
 TIMEOUT_MS = 1_000
-LIFE = 15
-"""The number of polls after which a new reader starts again: old ranges must look the same."""
+POLLS_PER_INCARNATION = 15
+"""The number of polls after which the reader starts from the beginning: old ranges must not have changed."""
 
 
 def span_of(
-    place: TopicPartition,
+    tp: TopicPartition,
     start: int,
     fetched: ReadBuffer,
-    aborted_ones: Iterable[AbortedTransaction | FetchedAbort],
+    transactions: Iterable[AbortedTransaction | FetchedAbort],
     isolation: Isolation,
 ) -> ReadRange:
-    """The records of a fetch, without control records and, for read_committed, aborted ones."""
+    """Return the records of a fetch, without control records and, for read_committed, aborted ones."""
     data = memoryview(fetched)
-    to_come = sorted(aborted_ones, key=lambda each: each.first_offset)
+    upcoming = sorted(transactions, key=lambda each: each.first_offset)
     aborted: set[int] = set()
     records: list[SeenRecord] = []
     end = start
     for at, header in iter_batches(data):
         batch = data[at : at + header.size]
-        while to_come and to_come[0].first_offset <= header.last_offset:
-            aborted.add(to_come.pop(0).producer_id)
+        while upcoming and upcoming[0].first_offset <= header.last_offset:
+            aborted.add(upcoming.pop(0).producer_id)
         if header.is_control:
             if _is_abort(batch):
                 aborted.discard(header.producer_id)
         elif isolation is Isolation.READ_UNCOMMITTED or not _is_aborted(header, aborted):
             records += (record for record in _records(batch) if record.offset >= start)
         end = max(end, header.last_offset + 1)
-    return ReadRange(place, start, end, tuple(records))
+    return ReadRange(tp, start, end, tuple(records))
 
 
 def _is_aborted(header: BatchHeader, aborted: set[int]) -> bool:
@@ -84,21 +84,19 @@ class SimReader(SimProcess):
         self.start(self._run())
 
     def _run(self) -> Script[None]:
-        for life in count(1):
-            self.name = f"{self._stem}.{life}"
+        for incarnation in count(1):
+            self.name = f"{self._stem}.{incarnation}"
             positions: defaultdict[TopicPartition, int] = defaultdict(int)
-            for _ in range(LIFE):
+            for _ in range(POLLS_PER_INCARNATION):
                 yield Sleep(self.random.randint(50, 1_200))
                 if self._is_stopping():
                     return
-                place = self.random.choice(self.cluster.places)
+                tp = self.random.choice(self.cluster.tps)
                 if self.random.random() < 0.2:
-                    yield from list_end(self, place, self._isolation)
+                    yield from list_end(self, tp, self._isolation)
                 else:
                     max_bytes = self.random.choice((200, 100_000))
-                    positions[place] = yield from poll(
-                        self, place, positions[place], self._isolation, max_bytes
-                    )
+                    positions[tp] = yield from poll(self, tp, positions[tp], self._isolation, max_bytes)
 
 
 class SimAuditor(SimProcess):
@@ -112,11 +110,11 @@ class SimAuditor(SimProcess):
 
     def _run(self) -> Script[None]:
         for isolation in Isolation:
-            for place in self.cluster.places:
-                end = yield from list_end(self, place, isolation, final=True)
+            for tp in self.cluster.tps:
+                end = yield from list_end(self, tp, isolation, final=True)
                 position = 0
                 while position < end:
-                    position = yield from poll(self, place, position, isolation, 100_000)
+                    position = yield from poll(self, tp, position, isolation, 100_000)
         for group in self._groups:
             yield from self._fetch_offset(group)
         self.done = True
@@ -124,45 +122,45 @@ class SimAuditor(SimProcess):
     def _fetch_offset(self, group: str) -> Script[None]:
         self.invoke(FetchOffsets(group, final=True))
         leader = self.cluster.leaders[OFFSETS]
-        reply = yield from self.ask(leader, fetch_request(group), FETCH_VERSION, OffsetFetchResponse)
+        reply = yield from self.call(leader, fetch_request(group), FETCH_VERSION, OffsetFetchResponse)
         offset = None if reply is None else fetched_offset(reply)
         if offset is None:
-            self.complete(Kind.FAIL, FetchOffsets(group, final=True), "no answer")
+            self.complete(Kind.FAIL, FetchOffsets(group, final=True), "no response")
         else:
             self.complete(Kind.OK, FetchOffsets(group, True, ((SOURCE, offset),)))
 
 
 def poll(
-    process: SimProcess, place: TopicPartition, start: int, isolation: Isolation, max_bytes: int
+    process: SimProcess, tp: TopicPartition, start: int, isolation: Isolation, max_bytes: int
 ) -> Script[int]:
     """Fetch records and return the next offset."""
-    request = FetchBytes(place, start, isolation, max_bytes)
+    request = FetchBytes(tp, start, isolation, max_bytes)
 
     process.invoke(Poll(isolation))
-    reply: Fetched | None = yield Ask(
-        process.cluster.leaders[place], lambda node, answer: node.fetch(request, answer), TIMEOUT_MS
+    reply: Fetched | None = yield SendRequest(
+        process.cluster.leaders[tp], lambda node, on_reply: node.fetch(request, on_reply), TIMEOUT_MS
     )
     if reply is None or reply.code is not ErrorCode.NONE:
-        process.complete(Kind.FAIL, Poll(isolation), "no answer" if reply is None else reply.code.name)
+        process.complete(Kind.FAIL, Poll(isolation), "no response" if reply is None else reply.code.name)
         return start
-    span = span_of(place, start, reply.data, reply.aborted, isolation)
+    span = span_of(tp, start, reply.data, reply.aborted, isolation)
     process.complete(Kind.OK, Poll(isolation, (span,)))
     return span.end
 
 
 def list_end(
-    process: SimProcess, place: TopicPartition, isolation: Isolation, *, final: bool = False
+    process: SimProcess, tp: TopicPartition, isolation: Isolation, *, final: bool = False
 ) -> Script[int]:
     """The end offset; -1 if it is unknown."""
-    request = FetchEnd(place, isolation)
+    request = FetchEnd(tp, isolation)
 
     process.invoke(ListEnds(isolation, final))
-    reply: FetchedEnd | None = yield Ask(
-        process.cluster.leaders[place], lambda node, answer: node.fetch_end(request, answer), TIMEOUT_MS
+    reply: FetchedEnd | None = yield SendRequest(
+        process.cluster.leaders[tp], lambda node, on_reply: node.fetch_end(request, on_reply), TIMEOUT_MS
     )
     if reply is None or reply.code is not ErrorCode.NONE:
-        note = "no answer" if reply is None else reply.code.name
+        note = "no response" if reply is None else reply.code.name
         process.complete(Kind.FAIL, ListEnds(isolation, final), note)
         return -1
-    process.complete(Kind.OK, ListEnds(isolation, final, ((place, reply.offset),)))
+    process.complete(Kind.OK, ListEnds(isolation, final, ((tp, reply.offset),)))
     return reply.offset

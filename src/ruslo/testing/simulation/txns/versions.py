@@ -16,7 +16,7 @@ from ruslo.testing.simulation.txns.process import Script
 if TYPE_CHECKING:
     from ruslo.testing.simulation.txns.producer import SimProducer
 
-COME_AGAIN = frozenset(
+RETRIABLE_ERRORS = frozenset(
     {
         ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -42,16 +42,16 @@ V1 = ClientVersion(produce=11, txn_offset_commit=4, end=4)
 V2 = ClientVersion(produce=12, txn_offset_commit=5, end=5)
 
 
-def add_partition(producer: SimProducer, place: TopicPartition) -> Script[None]:
+def add_partition(producer: SimProducer, tp: TopicPartition) -> Script[None]:
     """Version 1: add the partition at the coordinator before its first batch."""
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=producer.transactional_id,
         v3_and_below_producer_id=producer.producer_id,
         v3_and_below_producer_epoch=producer.epoch,
-        v3_and_below_topics=[AddPartitionsToTxnTopic(name=place.topic, partitions=[place.partition])],
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name=tp.topic, partitions=[tp.partition])],
     )
     while True:
-        reply = yield from producer.ask_coordinator(request, 3, AddPartitionsToTxnResponse)
+        reply = yield from producer.call_coordinator(request, 3, AddPartitionsToTxnResponse)
         code = None
         if reply is not None:
             (topic,) = reply.results_by_topic_v3_and_below

@@ -1,4 +1,4 @@
-"""Connections over lines that are slow, cut in one direction, and to processes that die."""
+"""Connections over slow lines, with one direction blocked, and to processes that die."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_what_is_sent_arrives_in_order(bench: Bench) -> None:
 
 def test_a_cut_of_one_direction_holds_back_what_it_carries(bench: Bench) -> None:
     bench.connect()
-    bench.network.cut("server", "client")
+    bench.network.block("server", "client")
     bench.say(b"a")
     bench.clock.run_for(5_000)
     assert (bench.far.received, bench.near.received) == (b"a", b"")
@@ -93,7 +93,7 @@ def test_a_cut_of_one_direction_holds_back_what_it_carries(bench: Bench) -> None
 
 
 def test_no_connection_is_made_over_a_cut_line(bench: Bench) -> None:
-    bench.network.cut_off("server")
+    bench.network.isolate("server")
     bench.connect()
     assert bench.near.transport is None
     assert bench.problem is None

@@ -1,4 +1,4 @@
-"""A member of a consumer group (KIP-848) that changes its subscription and leaves in a hurry."""
+"""A member of a consumer group (KIP-848) that changes its subscription and leaves without waiting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ruslo.testing.simulation.nodes.clients.client import SimClient
 from ruslo.testing.simulation.nodes.cluster import SimCluster
 from ruslo.testing.simulation.txns.process import History
 
-ALL_ANSWERED = "in a healthy cluster every heartbeat and every leave gets a response"
+ALL_RESPONDED = "in a healthy cluster every heartbeat and every leave gets a response"
 MAX_PAUSE_MS = 400
 MAX_HEARTBEATS = 4
 FINAL_MEMBERSHIPS = 3
@@ -27,7 +27,7 @@ _REBALANCE_MS = 30_000
 
 
 class GroupMember(SimClient):
-    invariant = ALL_ANSWERED
+    invariant = ALL_RESPONDED
 
     def __init__(
         self, name: str, cluster: SimCluster, history: History, group_id: str, topics: list[str]
@@ -54,7 +54,7 @@ class GroupMember(SimClient):
                     await self.pause(MAX_PAUSE_MS)
 
     async def _join_and_leave(self, cluster: Cluster) -> None:
-        """Join, change the subscription now and then, leave."""
+        """Join, change the subscription sometimes, leave."""
         coordinator = await cluster.connection(await Coordinators(cluster).find(self._group_id))
         member_id = self.random.randbytes(16).hex()
         epoch, owned = JOIN_EPOCH, list[TopicPartitions]()

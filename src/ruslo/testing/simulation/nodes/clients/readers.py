@@ -19,7 +19,7 @@ from ruslo.testing.simulation.txns.process import History
 from ruslo.testing.simulation.txns.reader import span_of
 
 MAX_PAUSE_MS = 800
-POLLS_PER_LIFE = 8
+POLLS_PER_INCARNATION = 8
 DELETED_IS_GONE = "a fetch below the log start offset is OFFSET_OUT_OF_RANGE"
 _WAIT_MS = 50
 
@@ -39,14 +39,14 @@ class Reader(SimClient):
         self._partitions = partitions
 
     async def run(self) -> None:
-        life = 0
+        incarnation = 0
         while not self.stopping:
-            life += 1
+            incarnation += 1
             # A restarted reader is another process in the history: it must read the same records again.
-            self.name = f"{self._stem}.{life}"
+            self.name = f"{self._stem}.{incarnation}"
             positions: defaultdict[TopicPartition, int] = defaultdict(int)
             async with self.connect() as cluster:
-                for _ in range(POLLS_PER_LIFE):
+                for _ in range(POLLS_PER_INCARNATION):
                     await self.pause(MAX_PAUSE_MS)
                     if self.is_stopping():
                         return
