@@ -17,7 +17,7 @@ from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
 
 if TYPE_CHECKING:
-    from ruslo.cli.perf.perf import Limits
+    from ruslo.cli.perf.run import Limits
 
 _WARM_UP_RECORDS = 10
 """Records that a latency run sends first, to exclude connection setup and metadata."""

@@ -18,7 +18,7 @@ from ruslo.records.reader import iter_batches
 from ruslo.records.record import Record
 
 if TYPE_CHECKING:
-    from ruslo.cli.perf.perf import Limits
+    from ruslo.cli.perf.run import Limits
 
 _MAX_IN_FLIGHT = 5
 
