@@ -134,8 +134,7 @@ async def test_a_log_that_refuses_leaves_everything_as_it_was(monkeypatch: pytes
 async def test_a_broker_goes_and_comes_with_thousands_of_leaders() -> None:
     async with admin_node(scheduler=stepping_scheduler(STEPS_PER_SLICE)) as node:
         await node.controller.submit(creating("big"))
-        broker = node.image.cluster.brokers[1]
-        node.controller.broker_gone(1, broker.epoch)
+        _lose_broker(node)
         await _until_leader(node, NO_LEADER)
         again = node.new_lifecycle()
         await again.register()
@@ -151,7 +150,7 @@ async def test_leadership_is_lost_after_every_slice_of_fencing(slices: int) -> N
     """Its partitions change in several batches: no change is lost or made twice, wherever it stops."""
     async with admin_node(scheduler=stepping_scheduler(STEPS_PER_SLICE)) as node:
         await node.controller.submit(creating("big"))
-        node.controller.broker_gone(1, node.image.cluster.brokers[1].epoch)
+        _lose_broker(node)
         for _ in range(slices):
             await asyncio.sleep(0)
         node.raft.resign()
@@ -162,6 +161,13 @@ async def test_leadership_is_lost_after_every_slice_of_fencing(slices: int) -> N
         await node.controller.submit(creating("after", 1))
         assert node.machine.image.topics.by_name == node.image.topics.by_name
         assert {each.partition_epoch for each in node.image.topics.by_name["big"].partitions} == {1}
+        node.raft.resign()
+
+
+def _lose_broker(node: AdminNode) -> None:
+    """The broker sends no more heartbeats: one that came later would unfence it again."""
+    node.lifecycle.abandon()
+    node.controller.broker_gone(1, node.image.cluster.brokers[1].epoch)
 
 
 async def _until_leader(node: AdminNode, leader: int) -> None:
