@@ -39,7 +39,7 @@ from ruslo.records.record import Record
 from tests.support.brokers.kafka import ApacheKafka
 from tests.support.clients.raw_client import frame, request_bytes
 from tests.support.groups.classic_client import ClassicClient
-from tests.support.groups.consumer_transcript import Consumer, Story
+from tests.support.groups.consumer_transcript import Consumer, Transcript
 from tests.support.groups.group_bench import GroupBench, Logged, Topics
 from tests.support.tools.programs import require_tool
 
@@ -91,7 +91,7 @@ class KafkaBench(GroupBench):
         body = self._receive(size)
         api = API_BY_KEY[request.API_KEY]
         start = 5 if version >= api.flexible_from else 4
-        self.answers[token] = api.response.from_bytes(body[start:], version)
+        self.responses[token] = api.response.from_bytes(body[start:], version)
         self._read_log()
         return token
 
@@ -151,7 +151,7 @@ def prepared(node: ApacheKafka) -> KafkaTopics:
             ],
             timeout_ms=10_000,
         )
-        created = bench.ask(request, CreateTopicsResponse)
+        created = bench.call(request, CreateTopicsResponse)
         assert {topic.error_code for topic in created.topics} == {ErrorCode.NONE}
         wait_for_coordinator(bench)
         return KafkaTopics({topic.name: topic.topic_id for topic in created.topics})
@@ -159,15 +159,15 @@ def prepared(node: ApacheKafka) -> KafkaTopics:
 
 def wait_for_coordinator(bench: KafkaBench) -> None:
     ask = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
-    while bench.ask(ask, FindCoordinatorResponse).coordinators[0].error_code != ErrorCode.NONE:
+    while bench.call(ask, FindCoordinatorResponse).coordinators[0].error_code != ErrorCode.NONE:
         time.sleep(0.1)
     # The coordinator may still be loading; leaving a group that does not exist is an error.
-    probe = Consumer(Story(bench, "probe"), "x", "orders")
+    probe = Consumer(Transcript(bench, "probe"), "x", "orders")
     while probe.leave().error_code != ErrorCode.GROUP_ID_NOT_FOUND:
         time.sleep(0.1)
 
 
-Tale = Callable[[Story], None]
+Tale = Callable[[Transcript], None]
 
 RESOLVED_PATTERN = b"\x00\x10"
 """The record type of a resolved pattern, with which keys begin."""
@@ -175,185 +175,185 @@ FIRST_JOIN_LINES = 7
 """Records of ``patterns`` after the first member's join and the resolved pattern."""
 
 
-def second_member(story: Story) -> None:
-    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+def second_member(transcript: Transcript) -> None:
+    a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
-    a.own()
+    a.report_owned()
     b.join()
-    a.beat()
-    a.beat()
-    b.beat()
-    a.own("lets go")
-    b.beat()
-    b.own()
-    a.beat()
+    a.heartbeat()
+    a.heartbeat()
+    b.heartbeat()
+    a.report_owned("lets go")
+    b.heartbeat()
+    b.report_owned()
+    a.heartbeat()
     b.leave()
-    a.beat()
+    a.heartbeat()
     a.leave()
 
 
-def lost_responses(story: Story) -> None:
-    a, b = Consumer(story, "a", "orders"), Consumer(story, "b", "orders")
+def lost_responses(transcript: Transcript) -> None:
+    a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
     b.join()
-    a.beat()
-    a.own("lets go")
+    a.heartbeat()
+    a.report_owned("lets go")
     a.epoch = 2
-    a.own("never heard of epoch 3")
+    a.report_owned("never heard of epoch 3")
     a.epoch = 2
-    a.beat("never heard of it, and does not say what it has")
+    a.heartbeat("never heard of it, and does not say what it has")
     a.epoch = 7
-    a.beat("is ahead of its time")
+    a.heartbeat("is ahead of its time")
     a.join("joins again")
     b.member_id = "c"
-    b.beat("has the wrong id")
+    b.heartbeat("has the wrong id")
 
 
-def static_member(story: Story) -> None:
-    a, b = Consumer(story, "a", "orders", instance_id="i"), Consumer(story, "b", "orders")
+def static_member(transcript: Transcript) -> None:
+    a, b = Consumer(transcript, "a", "orders", instance_id="i"), Consumer(transcript, "b", "orders")
     a.join()
     b.join()
-    a.beat()
-    a.own("lets go")
-    b.beat()
-    Consumer(story, "c", "orders", instance_id="i").join()
+    a.heartbeat()
+    a.report_owned("lets go")
+    b.heartbeat()
+    Consumer(transcript, "c", "orders", instance_id="i").join()
     a.leave(-2)
-    b.beat()
-    d = Consumer(story, "d", "orders", instance_id="i")
+    b.heartbeat()
+    d = Consumer(transcript, "d", "orders", instance_id="i")
     d.join()
-    d.beat()
+    d.heartbeat()
     a.epoch = 3
-    a.beat("is still there")
+    a.heartbeat("is still there")
     d.leave(-2)
-    Consumer(story, "e", "parcels", instance_id="i").join()
-    b.own()
+    Consumer(transcript, "e", "parcels", instance_id="i").join()
+    b.report_owned()
     b.leave()
 
 
-def subscriptions(story: Story) -> None:
-    a = Consumer(story, "a", "orders")
+def subscriptions(transcript: Transcript) -> None:
+    a = Consumer(transcript, "a", "orders")
     a.join()
     a.subscribe("parcels")
-    a.own("lets go")
-    a.beat()
-    b = Consumer(story, "b", "orders")
+    a.report_owned("lets go")
+    a.heartbeat()
+    b = Consumer(transcript, "b", "orders")
     b.join()
     b.subscribe("orders", "absent")
     b.subscribe()
-    b.own("lets go")
-    b.beat()
-    none = Consumer(story, "c")
+    b.report_owned("lets go")
+    b.heartbeat()
+    none = Consumer(transcript, "c")
     none.join()
-    none.beat()
+    none.heartbeat()
     none.leave()
-    other = Consumer(story, "d", "orders", assignor="range")
+    other = Consumer(transcript, "d", "orders", assignor="range")
     other.join()
     other.assignor = "lottery"
     other.join()
 
 
-def slow_revocation(story: Story) -> None:
+def slow_revocation(transcript: Transcript) -> None:
     """Three members, one of which is slow to revoke while the others join and leave."""
-    a, b, c = (Consumer(story, name, "orders") for name in "abc")
+    a, b, c = (Consumer(transcript, name, "orders") for name in "abc")
     a.join()
     b.join()
-    a.beat()
+    a.heartbeat()
     c.join()
-    b.beat()
-    c.beat()
-    a.own("lets go")
-    a.own()
-    b.beat()
-    c.beat()
-    b.own("lets go")
-    c.own()
+    b.heartbeat()
+    c.heartbeat()
+    a.report_owned("lets go")
+    a.report_owned()
+    b.heartbeat()
+    c.heartbeat()
+    b.report_owned("lets go")
+    c.report_owned()
     a.leave()
-    b.own()
-    c.own()
-    b.own()
-    c.own()
+    b.report_owned()
+    c.report_owned()
+    b.report_owned()
+    c.report_owned()
 
 
-def up_and_down(story: Story) -> None:
+def up_and_down(transcript: Transcript) -> None:
     """A classic member, then one of the consumer protocol, then the classic one alone again."""
-    classic = ClassicClient(story.bench, "c", group=story.group)
+    classic = ClassicClient(transcript.bench, "c", group=transcript.group)
     classic.join()
     if classic.waits:
-        story.bench.advance(1)
+        transcript.bench.advance(1)
         classic.joined()
     assignment = b"\x00\x01" + struct.pack(">ih6siiiiii", 1, 6, b"orders", 4, 0, 1, 2, 3, -1)
     assert classic.sync({classic.member_id: assignment}) == assignment
-    story.show()
-    story.lines.clear()
-    a = Consumer(story, "a", "orders")
+    transcript.show()
+    transcript.lines.clear()
+    a = Consumer(transcript, "a", "orders")
     a.join()
     for step in range(2):
-        story.tell(f"c beats {classic.beat().name}")
-        story.tell(f"c joins {step}")
+        transcript.step(f"c sends a heartbeat {classic.heartbeat().name}")
+        transcript.step(f"c joins {step}")
         response = classic.join()
         assert response is not None
-        story.show()
-        story.lines.append(
+        transcript.show()
+        transcript.lines.append(
             f"c in generation {response.generation_id} {response.protocol_name} {response.leader!r}"
         )
-        story.lines.append(f"c has {classic.sync()!r}")
-    a.beat()
-    story.tell(f"c beats {classic.beat().name}")
+        transcript.lines.append(f"c has {classic.sync()!r}")
+    a.heartbeat()
+    transcript.step(f"c sends a heartbeat {classic.heartbeat().name}")
     a.leave()
-    story.bench.advance(0)
-    story.tell(f"c beats {classic.beat().name}")
+    transcript.bench.advance(0)
+    transcript.step(f"c sends a heartbeat {classic.heartbeat().name}")
     # The id is random.
-    story.lines = [line.replace(classic.member_id, "c") for line in story.lines]
+    transcript.lines = [line.replace(classic.member_id, "c") for line in transcript.lines]
 
 
-def change_of_type(story: Story) -> None:
+def change_of_type(transcript: Transcript) -> None:
     """An empty group gets the type of its next member."""
-    a = Consumer(story, "a", "orders")
+    a = Consumer(transcript, "a", "orders")
     a.join()
     a.leave()
-    classic = ClassicClient(story.bench, "c", group=story.group)
-    story.tell("c joins")
+    classic = ClassicClient(transcript.bench, "c", group=transcript.group)
+    transcript.step("c joins")
     classic.join()
     if classic.waits:
-        story.bench.advance(1)
+        transcript.bench.advance(1)
         classic.joined()
-    story.show()
-    story.tell(f"c leaves {classic.leave().name}")
-    story.show()
+    transcript.show()
+    transcript.step(f"c leaves {classic.leave().name}")
+    transcript.show()
     a.join()
     a.leave()
-    story.lines = [line.replace(classic.member_id, "c") for line in story.lines]
+    transcript.lines = [line.replace(classic.member_id, "c") for line in transcript.lines]
 
 
-def patterns(story: Story) -> None:
-    a, b = Consumer(story, "a", regex="ord.*"), Consumer(story, "b", regex="ord.*")
+def patterns(transcript: Transcript) -> None:
+    a, b = Consumer(transcript, "a", regex="ord.*"), Consumer(transcript, "b", regex="ord.*")
     a.join()
-    _resolve(story, {"ord.*": ["orders"]})
-    a.beat()
+    _resolve(transcript, {"ord.*": ["orders"]})
+    a.heartbeat()
     b.join()
-    a.own()
-    a.own("lets go")
-    b.beat()
-    Consumer(story, "c", regex="(").join()
+    a.report_owned()
+    a.report_owned("lets go")
+    b.heartbeat()
+    Consumer(transcript, "c", regex="(").join()
     a.subscribe("orders")
     b.leave()
     a.leave()
 
 
-def _resolve(story: Story, found: dict[str, list[str]]) -> None:
-    if not isinstance(story.bench, KafkaBench):
-        story.resolve(found)
+def _resolve(transcript: Transcript, found: dict[str, list[str]]) -> None:
+    if not isinstance(transcript.bench, KafkaBench):
+        transcript.resolve(found)
         return
-    story.tell("patterns are resolved")
-    while not any(logged.key.startswith(RESOLVED_PATTERN) for logged in story.bench.log):
-        story.bench.advance(20)
-    story.show()
+    transcript.step("patterns are resolved")
+    while not any(logged.key.startswith(RESOLVED_PATTERN) for logged in transcript.bench.log):
+        transcript.bench.advance(20)
+    transcript.show()
 
 
-def _sorted_records(story: Story) -> list[str]:
+def _sorted_records(transcript: Transcript) -> list[str]:
     """Adjacent records of one type are in the order of a hash map, so they are sorted."""
     told: list[str] = []
-    for _, lines in groupby(story.lines, key=lambda line: line.split(" ")[0]):
+    for _, lines in groupby(transcript.lines, key=lambda line: line.split(" ")[0]):
         together = list(lines)
         told += sorted(together) if together[0][0] in "x0123456789" else together
     return told
@@ -375,9 +375,9 @@ def _sorted_records(story: Story) -> list[str]:
 def test_scenario_is_the_same(node: ApacheKafka, topics: KafkaTopics, tale: Tale) -> None:
     group = tale.__name__
     with socket.create_connection(("127.0.0.1", node.port)) as connection:
-        theirs = Story(KafkaBench(node, topics, connection, group), group)
+        theirs = Transcript(KafkaBench(node, topics, connection, group), group)
         tale(theirs)
-    ours = Story(GroupBench(SETTINGS, Topics(PARTITIONS)), group)
+    ours = Transcript(GroupBench(SETTINGS, Topics(PARTITIONS)), group)
     tale(ours)
     # Kafka resolves a pattern in the background: its record may come before the response to the first join.
     start = FIRST_JOIN_LINES if tale is patterns else 0
@@ -387,38 +387,41 @@ def test_scenario_is_the_same(node: ApacheKafka, topics: KafkaTopics, tale: Tale
 
 def _in_every_state(bench: GroupBench) -> list[str]:
     """Groups with members of all kinds, in the middle of a rebalance."""
-    story = Story(bench, "unrevoked")
-    a, b = Consumer(story, "a", "orders", instance_id="i", rack_id="r"), Consumer(story, "b", "orders")
+    transcript = Transcript(bench, "unrevoked")
+    a, b = (
+        Consumer(transcript, "a", "orders", instance_id="i", rack_id="r"),
+        Consumer(transcript, "b", "orders"),
+    )
     a.join()
     b.join()
-    a.beat()
+    a.heartbeat()
 
-    story = Story(bench, "pattern")
-    c = Consumer(story, "c", "parcels", regex="ord.*", assignor="range")
+    transcript = Transcript(bench, "pattern")
+    c = Consumer(transcript, "c", "parcels", regex="ord.*", assignor="range")
     c.join()
-    story.resolve({"ord.*": ["orders"]})
-    c.beat()
+    transcript.resolve({"ord.*": ["orders"]})
+    c.heartbeat()
 
-    story = Story(bench, "stepped-out")
-    d = Consumer(story, "d", "orders", instance_id="i")
+    transcript = Transcript(bench, "stepped-out")
+    d = Consumer(transcript, "d", "orders", instance_id="i")
     d.join()
     d.leave(-2)
 
-    story = Story(bench, "mixed")
-    Consumer(story, "e", "orders").join()
+    transcript = Transcript(bench, "mixed")
+    Consumer(transcript, "e", "orders").join()
     classic = ClassicClient(bench, "f", group="mixed")
     assert classic.join() is not None
     assert isinstance(classic.sync(), bytes)
 
-    story = Story(bench, "emptied")
-    g = Consumer(story, "g", "orders")
+    transcript = Transcript(bench, "emptied")
+    g = Consumer(transcript, "g", "orders")
     g.join()
     g.leave()
     return ["unrevoked", "pattern", "stepped-out", "mixed", "emptied"]
 
 
 def _described(bench: GroupBench, groups: list[str]) -> list[DescribedGroup]:
-    response = bench.ask(ConsumerGroupDescribeRequest(group_ids=groups), ConsumerGroupDescribeResponse)
+    response = bench.call(ConsumerGroupDescribeRequest(group_ids=groups), ConsumerGroupDescribeResponse)
     for group in response.groups:
         group.members.sort(key=lambda member: member.member_id)
         for member in group.members:
@@ -453,7 +456,7 @@ def test_kafka_loads_the_records_that_we_write(tmp_path: Path) -> None:
             bench = KafkaBench(node, topics, connection)
             # Only this client may write to internal topics.
             token = bench.send(request, 11, "__admin_client")
-            (topic,) = bench.answer(token, ProduceResponse).responses
+            (topic,) = bench.response(token, ProduceResponse).responses
             assert topic.partition_responses[0].error_code == ErrorCode.NONE
     with (
         ApacheKafka(tmp_path, properties=PROPERTIES, cluster_id=node.cluster_id) as node,

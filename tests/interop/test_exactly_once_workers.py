@@ -44,12 +44,12 @@ def test_every_record_is_copied_once(
     classes = compile_java([SUPPORT_DIR / "java" / "TransactionalWorker.java"])
     session = short_session(admin, group, protocol, SESSION_MS) | {"group.protocol": protocol}
 
-    def start(place: int) -> subprocess.Popen[bytes]:
-        client = ("librdkafka", "java")[place % 2]
+    def start(slot: int) -> subprocess.Popen[bytes]:
+        client = ("librdkafka", "java")[slot % 2]
         settings = session | (ASSIGNORS[client] if protocol == "classic" else {})
         if protocol == "classic":
             settings["heartbeat.interval.ms"] = 200
-        arguments = (bootstrap, source, target, group, f"{group}-{place}")
+        arguments = (bootstrap, source, target, group, f"{group}-{slot}")
         if client == "librdkafka":
             return start_worker(*arguments, settings)
         pairs = [f"{key}={value}" for key, value in settings.items()]
@@ -63,13 +63,13 @@ def test_every_record_is_copied_once(
         changes = 0
         while changes < CHANGES:
             time.sleep(chance.uniform(0.2, 2))
-            place = chance.choice(workers.places)
-            if not workers.is_running(place):
-                workers.start(place)
+            slot = chance.choice(workers.slots)
+            if not workers.is_running(slot):
+                workers.start(slot)
             elif chance.random() < 0.75:
-                workers.kill(place)
+                workers.kill(slot)
             else:
-                workers.leave(place)
+                workers.leave(slot)
             changes += 1
         sent = [value.encode() for value in feed.stop()]
         workers.fill_up()
@@ -78,7 +78,7 @@ def test_every_record_is_copied_once(
             workers.check_alive()
             assert time.monotonic() < deadline, f"{len(copied)} of {len(sent)} are copied"
             time.sleep(0.3)
-        for place in workers.places:
-            workers.leave(place)
+        for slot in workers.slots:
+            workers.leave(slot)
     assert workers.kills > 0
     assert Counter(read_committed(bootstrap, target, PARTITIONS)) == Counter(sent)

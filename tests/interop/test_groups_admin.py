@@ -16,7 +16,14 @@ from confluent_kafka.admin import AdminClient, ConsumerGroupDescription
 
 from tests.interop.conftest import TopicMaker
 from tests.support.clients.librdkafka import Sent, produce_all
-from tests.support.groups.group_members import Member, Protocol, committed, places, poll_until, share_evenly
+from tests.support.groups.group_members import (
+    Member,
+    Protocol,
+    committed,
+    poll_until,
+    share_evenly,
+    topic_partitions,
+)
 
 both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 TYPES = {"classic": ConsumerGroupType.CLASSIC, "consumer": ConsumerGroupType.CONSUMER}
@@ -43,7 +50,7 @@ def listed(
 def offsets_of(admin: AdminClient, group: str, topic: str) -> dict[int, int]:
     asked = ConsumerGroupTopicPartitions(group)
     response = admin.list_consumer_group_offsets([asked], request_timeout=30)[group].result()
-    return {place.partition: place.offset for place in response.topic_partitions if place.topic == topic}
+    return {tp.partition: tp.offset for tp in response.topic_partitions if tp.topic == topic}
 
 
 def error_code(error: BaseException) -> int:
@@ -57,7 +64,7 @@ def test_groups_are_listed_described_and_deleted(
     bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol, admin: AdminClient
 ) -> None:
     topic = new_topic(partitions=3)
-    everything = places(topic, range(3))
+    everything = topic_partitions(topic, range(3))
     with (
         Member(bootstrap, group, [topic], protocol, {"client.id": "one", "group.instance.id": "i1"}) as one,
         Member(bootstrap, group, [topic], protocol, {"client.id": "two"}) as two,
@@ -128,14 +135,14 @@ def test_offsets_of_an_empty_group_are_altered(
 
     altered = admin.alter_consumer_group_offsets([wanted], request_timeout=30)[group].result()
 
-    assert [place.error for place in altered.topic_partitions] == [None, None]
+    assert [tp.error for tp in altered.topic_partitions] == [None, None]
     assert offsets_of(admin, group, topic) == {0: 3, 1: 8}
     one = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 1)])
     response = admin.list_consumer_group_offsets([one], request_timeout=30)[group].result()
-    assert [(place.partition, place.offset) for place in response.topic_partitions] == [(1, 8)]
+    assert [(tp.partition, tp.offset) for tp in response.topic_partitions] == [(1, 8)]
     with Member(bootstrap, group, [topic], protocol) as member:
         poll_until([member], lambda: len(member.records) == 9)
         assert set(member.read) == {(topic, 0, o) for o in range(3, 10)} | {(topic, 1, o) for o in (8, 9)}
         refused = admin.alter_consumer_group_offsets([wanted], request_timeout=30)[group].result()
-        codes = {place.error.code() for place in refused.topic_partitions if place.error is not None}
+        codes = {tp.error.code() for tp in refused.topic_partitions if tp.error is not None}
         assert codes == {KafkaError.UNKNOWN_MEMBER_ID}

@@ -57,8 +57,8 @@ class Cluster:
 
     def commit_plainly(self, group: str, offsets: dict[int, int], note: str = "") -> None:
         consumer = self._consumer(group, "classic")
-        places = [TopicPartition(TOPIC, index, offset, note) for index, offset in offsets.items()]
-        consumer.commit(offsets=places, asynchronous=False)
+        tps = [TopicPartition(TOPIC, index, offset, note) for index, offset in offsets.items()]
+        consumer.commit(offsets=tps, asynchronous=False)
         consumer.close()
 
     def join_and_commit(self, group: str, protocol: Protocol, offset: int) -> None:
@@ -69,8 +69,8 @@ class Cluster:
         while len(consumer.assignment()) < PARTITIONS:
             assert time.monotonic() < deadline, self.node.log_tail()
             consumer.poll(0.1)
-        places = [TopicPartition(TOPIC, index, offset + index) for index in range(PARTITIONS)]
-        consumer.commit(offsets=places, asynchronous=False)
+        tps = [TopicPartition(TOPIC, index, offset + index) for index in range(PARTITIONS)]
+        consumer.commit(offsets=tps, asynchronous=False)
         consumer.close()
 
     def _consumer(self, group: str, protocol: Protocol) -> Consumer:
@@ -96,7 +96,7 @@ class Cluster:
             [ConsumerGroupTopicPartitions(group)], request_timeout=30
         )
         found = asked[group].result(timeout=60).topic_partitions
-        return {place.partition: (place.offset, place.metadata or None) for place in found}
+        return {tp.partition: (tp.offset, tp.metadata or None) for tp in found}
 
     def wait_for_groups(self) -> None:
         """Wait until the offsets topic has leaders and is loaded; before, lists are empty or errors."""

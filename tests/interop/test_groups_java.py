@@ -18,9 +18,9 @@ from tests.support.groups.group_members import (
     Protocol,
     Setting,
     committed,
-    places,
     poll_for,
     poll_until,
+    topic_partitions,
 )
 from tests.support.tools.java_tools import JavaTools
 from tests.support.tools.programs import require_tool
@@ -88,10 +88,10 @@ def test_verifiable_consumer_beside_another_client(
         mine = set(other.assigned)
         fill(bootstrap, topic, 4, 25)
         poll_until([other], lambda: len(other.records) == 50)
-        assert {(place[0], place[1]) for place in other.read} == mine
+        assert {(topic, partition) for topic, partition, _ in other.read} == mine
         fill(bootstrap, topic, 4, 25)  # the last fifty that the Java consumer waits for before it leaves
         poll_until([other], consuming.done)
-        poll_until([other], lambda: other.assigned == places(topic, range(4)))
+        poll_until([other], lambda: other.assigned == topic_partitions(topic, range(4)))
         poll_for([other], 0.2)
         assert other.errors == []
     result = consuming.result()

@@ -21,12 +21,12 @@ from tests.support.groups.group_members import (
     Rebalance,
     Setting,
     committed,
-    committed_places,
-    places,
+    committed_positions,
     poll_for,
     poll_until,
     share_evenly,
     short_session,
+    topic_partitions,
 )
 
 both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -49,7 +49,7 @@ def test_members_share_the_partitions_and_every_record_is_read_once(
     bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol
 ) -> None:
     topic = new_topic(partitions=4)
-    everything = places(topic, range(4))
+    everything = topic_partitions(topic, range(4))
     expected = fill(bootstrap, topic, 4, 50)
     with ExitStack() as members:
         first = members.enter_context(Member(bootstrap, group, [topic], protocol))
@@ -59,7 +59,7 @@ def test_members_share_the_partitions_and_every_record_is_read_once(
         fill(bootstrap, topic, 4, 50)
         expected |= {(topic, p, offset) for p in range(4) for offset in range(50, 100)}
         poll_until([first, second], lambda: len(first.records) + len(second.records) == 400)
-        assert {place[1] for place in second.read} == {p for _, p in second.assigned}
+        assert {partition for _, partition, _ in second.read} == {p for _, p in second.assigned}
 
         first.close()
         poll_until([second], lambda: second.assigned == everything)
@@ -81,7 +81,7 @@ def test_eager_assignors_of_the_client(
 ) -> None:
     topics = [new_topic(partitions=3), new_topic(partitions=3)]
     settings = {"partition.assignment.strategy": strategy}
-    everything = places(topics[0], range(3)) | places(topics[1], range(3))
+    everything = topic_partitions(topics[0], range(3)) | topic_partitions(topics[1], range(3))
     with (
         Member(bootstrap, group, topics, settings=settings) as first,
         Member(bootstrap, group, topics, settings=settings) as second,
@@ -100,7 +100,7 @@ def test_a_cooperative_rebalance_revokes_only_what_moves(
     bootstrap: str, new_topic: TopicMaker, group: str
 ) -> None:
     topic = new_topic(partitions=4)
-    everything = places(topic, range(4))
+    everything = topic_partitions(topic, range(4))
     settings = {"partition.assignment.strategy": "cooperative-sticky"}
     with ExitStack() as members:
         first = members.enter_context(Member(bootstrap, group, [topic], settings=settings))
@@ -108,13 +108,13 @@ def test_a_cooperative_rebalance_revokes_only_what_moves(
         second = members.enter_context(Member(bootstrap, group, [topic], settings=settings))
         poll_until([first, second], share_evenly([first, second], everything))
 
-        revoked = [change.places for change in first.rebalances if change.kind != "assigned"]
+        revoked = [change.partitions for change in first.rebalances if change.kind != "assigned"]
         assert revoked == [frozenset(second.assigned)]
         kept = set(first.assigned)
         second.close()
         poll_until([first], lambda: first.assigned == everything)
         assert first.rebalances[-1] == Rebalance("assigned", frozenset(everything - kept))
-        assert [change.places for change in first.rebalances if change.kind != "assigned"] == revoked
+        assert [change.partitions for change in first.rebalances if change.kind != "assigned"] == revoked
 
 
 @both_protocols
@@ -122,7 +122,7 @@ def test_a_static_member_rejoins_without_a_rebalance(
     bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol
 ) -> None:
     topic = new_topic(partitions=4)
-    everything = places(topic, range(4))
+    everything = topic_partitions(topic, range(4))
     with (
         Member(bootstrap, group, [topic], protocol, {"group.instance.id": "stays"}) as stays,
         Member(bootstrap, group, [topic], protocol, {"group.instance.id": "restarts"}) as before,
@@ -143,7 +143,7 @@ def test_a_static_member_that_does_not_rejoin_loses_its_partitions(
     bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol, admin: AdminClient
 ) -> None:
     topic = new_topic(partitions=2)
-    everything = places(topic, range(2))
+    everything = topic_partitions(topic, range(2))
     session = short_session(admin, group, protocol, 2500)
     with (
         Member(bootstrap, group, [topic], protocol, session | {"group.instance.id": "stays"}) as stays,
@@ -189,7 +189,7 @@ def test_a_member_that_does_not_poll_leaves_and_rejoins(
     bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol, admin: AdminClient
 ) -> None:
     topic = new_topic(partitions=2)
-    everything = places(topic, range(2))
+    everything = topic_partitions(topic, range(2))
     slow = short_session(admin, group, protocol, 1500) | {"max.poll.interval.ms": 2000}
     with (
         Member(bootstrap, group, [topic], protocol) as lively,
@@ -209,10 +209,10 @@ def test_a_subscription_by_pattern(
     pattern = f"^{first.removesuffix('-0')}-[0-9]$"
     settings = {"topic.metadata.refresh.interval.ms": 300}
     with Member(bootstrap, group, [pattern], protocol, settings) as member:
-        expected = places(first, range(2)) | places(second, [0])
+        expected = topic_partitions(first, range(2)) | topic_partitions(second, [0])
         poll_until([member], lambda: member.assigned == expected)
         third = new_topic()
-        expected |= places(third, [0])
+        expected |= topic_partitions(third, [0])
         poll_until([member], lambda: member.assigned == expected)
         assert member.errors == []
 
@@ -249,12 +249,12 @@ def test_manual_commits(bootstrap: str, new_topic: TopicMaker, group: str, proto
         responses.clear()
         member.consumer.commit(message=member.records[9], asynchronous=True)
         poll_until([member], lambda: bool(responses))
-        ((error, (place,)),) = responses
-        assert (error, place.offset) == (None, 10)
+        ((error, (tp,)),) = responses
+        assert (error, tp.offset) == (None, 10)
 
         noted = TopicPartition(topic, 0, 7, metadata="back to ä 7")
         member.consumer.commit(offsets=[noted], asynchronous=False)
-        (read_back,) = committed_places(bootstrap, group, topic)
+        (read_back,) = committed_positions(bootstrap, group, topic)
         assert (read_back.offset, read_back.metadata) == (7, "back to ä 7")
 
         too_long = TopicPartition(topic, 0, 8, metadata="m" * 5000)

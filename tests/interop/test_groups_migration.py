@@ -14,10 +14,10 @@ from tests.support.groups.group_members import (
     Member,
     Protocol,
     Setting,
-    places,
     poll_for,
     poll_until,
     share_evenly,
+    topic_partitions,
 )
 from tests.support.tools.java_tools import JavaTools
 from tests.support.tools.programs import require_tool
@@ -50,7 +50,7 @@ class Walk:
         self.members: list[Member] = []
         self.all_members: list[Member] = []
         self.load = Load(bootstrap, topic)
-        self.everything = places(topic, range(PARTITIONS))
+        self.everything = topic_partitions(topic, range(PARTITIONS))
         self._admin = admin
         self._group = group
         self._bootstrap = bootstrap
@@ -98,7 +98,7 @@ class Walk:
         wanted = PARTITIONS * self.load.sent
         poll_until(self.members, lambda: len({p for m in self.all_members for p in m.read}) == wanted)
         poll_for(self.members, 0.2)
-        read = [place for member in self.all_members for place in member.read]
+        read = [position for member in self.all_members for position in member.read]
         assert len(set(read)) == wanted
         assert len(read) == wanted
         assert [member.errors for member in self.all_members] == [[]] * len(self.all_members)

@@ -44,7 +44,7 @@ class PythonMember:
 
     @property
     def assigned(self) -> set[int]:
-        return {place.partition for place in self.consumer.assignment()}
+        return {tp.partition for tp in self.consumer.assignment()}
 
     def poll(self) -> None:
         for records in self.consumer.poll(timeout_ms=50).values():
@@ -85,13 +85,13 @@ def test_kafka_python_commits(bootstrap: str, new_topic: TopicMaker, group: str)
     fill(bootstrap, topic, 40)
     member = PythonMember(bootstrap, group, topic, enable_auto_commit=False)
     poll_until([member], lambda: len(member.read) == 40)
-    place = TopicPartition(topic, 2)
-    assert member.consumer.committed(place) is None
-    member.consumer.commit({place: OffsetAndMetadata(4, "four", -1)})
-    assert member.consumer.committed(place, metadata=True)[:2] == (4, "four")
+    tp = TopicPartition(topic, 2)
+    assert member.consumer.committed(tp) is None
+    member.consumer.commit({tp: OffsetAndMetadata(4, "four", -1)})
+    assert member.consumer.committed(tp, metadata=True)[:2] == (4, "four")
     responses: list[object] = []
     member.consumer.commit_async(
-        {place: OffsetAndMetadata(6, "", -1)}, callback=lambda offsets, response: responses.append(response)
+        {tp: OffsetAndMetadata(6, "", -1)}, callback=lambda offsets, response: responses.append(response)
     )
     poll_until([member], lambda: bool(responses))
     assert not isinstance(responses[0], Exception)
@@ -116,7 +116,7 @@ def test_kafka_python_admin(bootstrap: str, new_topic: TopicMaker, group: str) -
         assert [m["client_id"] for m in described["members"]] == ["described"]
         member.consumer.close()
         offsets = admin.list_group_offsets(group)
-        assert {place.partition: offset.offset for place, offset in offsets[group].items()} == dict.fromkeys(
+        assert {tp.partition: offset.offset for tp, offset in offsets[group].items()} == dict.fromkeys(
             range(4), 10
         )
         admin.delete_groups([group])
@@ -157,7 +157,7 @@ def test_aiokafka_rebalances_and_resumes(bootstrap: str, new_topic: TopicMaker, 
         )
 
     def assigned(member: AIOKafkaConsumer) -> set[int]:
-        return {place.partition for place in member.assignment()}
+        return {tp.partition for tp in member.assignment()}
 
     async def until(members: Sequence[AIOKafkaConsumer], reached: Callable[[], bool]) -> None:
         async with asyncio.timeout(40):
@@ -190,7 +190,7 @@ def test_aiokafka_rebalances_and_resumes(bootstrap: str, new_topic: TopicMaker, 
 async def test_aiokafka_commits(bootstrap: str, new_topic: TopicMaker, group: str) -> None:
     topic = new_topic(partitions=PARTITIONS)
     fill(bootstrap, topic, 40)
-    place = AioPartition(topic, 1)
+    tp = AioPartition(topic, 1)
 
     def new_member() -> AIOKafkaConsumer:
         return AIOKafkaConsumer(
@@ -205,9 +205,9 @@ async def test_aiokafka_commits(bootstrap: str, new_topic: TopicMaker, group: st
         async with new_member() as member:
             for _ in range(40):
                 await member.getone()
-            assert await member.committed(place) is None
-            await member.commit({place: AioOffset(3, "three")})
-            assert await member.committed(place) == 3
+            assert await member.committed(tp) is None
+            await member.commit({tp: AioOffset(3, "three")})
+            assert await member.committed(tp) == 3
         async with new_member() as member:
             read = [await member.getone() for _ in range(37)]
             assert min(record.offset for record in read if record.partition == 1) == 3

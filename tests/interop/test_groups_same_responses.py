@@ -35,7 +35,7 @@ from ruslo.protocol.messages.offset_fetch_request import (
 )
 from ruslo.protocol.messages.offset_fetch_response import OffsetFetchResponse
 from tests.support.brokers.kafka import ApacheKafka
-from tests.support.groups.classic_client import ClassicClient, settle
+from tests.support.groups.classic_client import ClassicClient, complete_rebalance
 from tests.support.groups.group_bench import Coordinator, GroupBench, Topics
 from tests.support.groups.kafka_groups import KafkaGroups
 from tests.support.groups.offset_calls import commit, fetch, fetch_all
@@ -59,13 +59,13 @@ class Witness:
     def send(self, request: Message, version: int | None = None, client: str = "app") -> int:
         return self._coordinator.send(request, version, client)
 
-    def ask(
+    def call(
         self, request: Message, response: type[MessageT], version: int | None = None, client: str = "app"
     ) -> MessageT:
-        return self.answer(self.send(request, version, client), response)
+        return self.response(self.send(request, version, client), response)
 
-    def answer(self, token: int, response: type[MessageT]) -> MessageT:
-        message = self._coordinator.answer(token, response)
+    def response(self, token: int, response: type[MessageT]) -> MessageT:
+        message = self._coordinator.response(token, response)
         self.notes.append(self._plain(message))
         return message
 
@@ -116,7 +116,7 @@ def group_client(
 
 
 def describe(bench: Coordinator, *groups: str, version: int = 6) -> None:
-    bench.ask(DescribeGroupsRequest(groups=list(groups)), DescribeGroupsResponse, version)
+    bench.call(DescribeGroupsRequest(groups=list(groups)), DescribeGroupsResponse, version)
 
 
 def delete_offsets(bench: Coordinator, group: str, **topics: list[int]) -> None:
@@ -129,7 +129,7 @@ def delete_offsets(bench: Coordinator, group: str, **topics: list[int]) -> None:
             for name, partitions in topics.items()
         ],
     )
-    bench.ask(request, OffsetDeleteResponse)
+    bench.call(request, OffsetDeleteResponse)
 
 
 # -- scenarios ---------------------------------------------------------------------------------------------
@@ -164,9 +164,9 @@ def offsets_in_every_shape(bench: Coordinator) -> None:
         OffsetFetchRequestTopic(name="absent", partition_indexes=[0]),
     ]
     for version in range(1, 8):
-        bench.ask(OffsetFetchRequest(group_id="f", topics=old), OffsetFetchResponse, version)
+        bench.call(OffsetFetchRequest(group_id="f", topics=old), OffsetFetchResponse, version)
     for version in range(2, 8):
-        bench.ask(OffsetFetchRequest(group_id="f", topics=None), OffsetFetchResponse, version)
+        bench.call(OffsetFetchRequest(group_id="f", topics=None), OffsetFetchResponse, version)
     topics = [OffsetFetchRequestTopics(name="orders", partition_indexes=[0, 3])]
     for version in (8, 9):
         groups = [
@@ -174,15 +174,15 @@ def offsets_in_every_shape(bench: Coordinator) -> None:
             OffsetFetchRequestGroup(group_id="absent", topics=topics),
             OffsetFetchRequestGroup(group_id="f", topics=None),
         ]
-        bench.ask(OffsetFetchRequest(groups=groups[:2]), OffsetFetchResponse, version)
-        bench.ask(OffsetFetchRequest(groups=groups[2:]), OffsetFetchResponse, version)
+        bench.call(OffsetFetchRequest(groups=groups[:2]), OffsetFetchResponse, version)
+        bench.call(OffsetFetchRequest(groups=groups[2:]), OffsetFetchResponse, version)
     by_id = [
         OffsetFetchRequestTopics(topic_id=bench.topic_id("orders"), partition_indexes=[0, 3]),
         OffsetFetchRequestTopics(topic_id=ABSENT_ID, partition_indexes=[0]),
     ]
     for wanted in (by_id, None):
         group = OffsetFetchRequestGroup(group_id="f", topics=wanted)
-        bench.ask(OffsetFetchRequest(groups=[group]), OffsetFetchResponse, 10)
+        bench.call(OffsetFetchRequest(groups=[group]), OffsetFetchResponse, 10)
 
 
 def tools(bench: Coordinator) -> None:
@@ -198,10 +198,10 @@ def tools(bench: Coordinator) -> None:
     # Filters that match nothing: other scenarios leave groups behind.
     for states, types in ((["nonsense"], []), ([], ["nonsense"]), (["dead"], ["CLASSIC"])):
         request = ListGroupsRequest(states_filter=states, types_filter=types)
-        bench.ask(request, ListGroupsResponse)
+        bench.call(request, ListGroupsResponse)
     for version in range(3):
         names = [f"t{version}", "absent"]
-        bench.ask(DeleteGroupsRequest(groups_names=names), DeleteGroupsResponse, version)
+        bench.call(DeleteGroupsRequest(groups_names=names), DeleteGroupsResponse, version)
 
 
 def single_members(bench: Coordinator) -> None:
@@ -209,15 +209,15 @@ def single_members(bench: Coordinator) -> None:
         client = group_client(bench, "app", f"l{version}", join_version=version)
         client.join()
         client.sync({client.member_id: b"all"}, version=min(version, 5))
-        client.beat()
+        client.heartbeat()
         describe(bench, client.group)
         for _ in range(2):
             if version < 3:
                 request = LeaveGroupRequest(group_id=client.group, member_id=client.member_id)
-                bench.ask(request, LeaveGroupResponse, version)
+                bench.call(request, LeaveGroupResponse, version)
             else:
                 client.leave()
-        client.beat()
+        client.heartbeat()
         client.sync()
         describe(bench, client.group)
 
@@ -241,19 +241,19 @@ def refusals(bench: Coordinator) -> None:
         lost.sync()
         lost.protocol = "range"
         lost.sync()
-        lost.beat()
+        lost.heartbeat()
         members = [MemberIdentity(member_id="m"), MemberIdentity(member_id="", group_instance_id="i")]
-        bench.ask(LeaveGroupRequest(group_id=group, members=members), LeaveGroupResponse)
-        bench.ask(LeaveGroupRequest(group_id=group, member_id="m"), LeaveGroupResponse, 2)
+        bench.call(LeaveGroupRequest(group_id=group, members=members), LeaveGroupResponse)
+        bench.call(LeaveGroupRequest(group_id=group, member_id="m"), LeaveGroupResponse, 2)
 
 
 def together(a: ClassicClient, b: ClassicClient) -> None:
     """``a`` is stable, ``b`` joins, and both send requests in every state of the rebalance."""
     bench = a.bench
     a.join()
-    settle(a)
+    complete_rebalance(a)
     b.join()
-    a.beat()
+    a.heartbeat()
     a.commit(5)
     a.sync()
     describe(bench, a.group)
@@ -261,7 +261,7 @@ def together(a: ClassicClient, b: ClassicClient) -> None:
     b.joined()
     b.sync()
     a.commit(6)
-    a.beat()
+    a.heartbeat()
     describe(bench, a.group)
     a.sync({a.member_id: b"A", b.member_id: b"B"})
     b.synced()
@@ -287,18 +287,18 @@ def dynamic_pair(bench: Coordinator) -> None:
     other.join()
     group_client(bench, "c", "d", protocols={"unheard-of": b""}).join()
     delete_offsets(bench, "d", orders=[0], parcels=[0])
-    bench.ask(DeleteGroupsRequest(groups_names=["d"]), DeleteGroupsResponse)
+    bench.call(DeleteGroupsRequest(groups_names=["d"]), DeleteGroupsResponse)
     a.protocol = "sticky"
     a.sync()
     a.generation += 1
     a.sync()
-    a.beat()
+    a.heartbeat()
     members = [
         MemberIdentity(member_id=a.member_id),
         MemberIdentity(member_id="stranger"),
         MemberIdentity(member_id=b.member_id, group_instance_id="i"),
     ]
-    bench.ask(LeaveGroupRequest(group_id="d", members=members), LeaveGroupResponse)
+    bench.call(LeaveGroupRequest(group_id="d", members=members), LeaveGroupResponse)
     fetch(bench, group="d")
 
 
@@ -315,33 +315,33 @@ def static_pair(bench: Coordinator) -> None:
             again = member(old.name)
             again.join()
             again.sync()
-            old.beat()
+            old.heartbeat()
             old.join()
             old.commit(9)
             old.leave()
             old.sync()
         describe(bench, group)
         gone = [MemberIdentity(member_id="", group_instance_id=f"i-{name}") for name in "abc"]
-        bench.ask(LeaveGroupRequest(group_id=group, members=gone), LeaveGroupResponse)
+        bench.call(LeaveGroupRequest(group_id=group, members=gone), LeaveGroupResponse)
         describe(bench, group)
 
 
 def other_types_and_garbled_bytes(bench: Coordinator) -> None:
     garbled = group_client(bench, "app", "garbled", protocols={"range": b"?"})
     garbled.join()
-    settle(garbled)
+    complete_rebalance(garbled)
     delete_offsets(bench, "garbled", parcels=[0])
     worker = group_client(bench, "app", "workers", protocols={"v1": b"?"})
     worker.protocol_type = "connect"
     worker.join()
-    settle(worker)
+    complete_rebalance(worker)
     delete_offsets(bench, "workers", parcels=[0])
     worker.join()
     worker.join()
     worker.protocols = {"v1": b"changed"}
     worker.join()
     request = HeartbeatRequest(group_id="workers", generation_id=1, member_id=worker.member_id)
-    bench.ask(request, HeartbeatResponse, 0)
+    bench.call(request, HeartbeatResponse, 0)
 
 
 STORIES: list[Callable[[Coordinator], None]] = [
@@ -375,10 +375,10 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaGroups]:
         yield KafkaGroups(node, TOPICS)
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
-def test_same_responses(kafka: KafkaGroups, story: Callable[[Coordinator], None]) -> None:
+@pytest.mark.parametrize("transcript", STORIES, ids=lambda transcript: transcript.__name__)
+def test_same_responses(kafka: KafkaGroups, transcript: Callable[[Coordinator], None]) -> None:
     theirs, ours = Witness(kafka), Witness(NoDelayBench())
-    story(theirs)
-    story(ours)
+    transcript(theirs)
+    transcript(ours)
     assert ours.notes == theirs.notes
     assert len(ours.notes) >= 10

@@ -60,8 +60,8 @@ def test_every_input_is_counted_once(
     classes = compile_java([SUPPORT_DIR / "java" / "CountingStreams.java"])
     log = tmp_path / "streams.log"
 
-    def start(place: int) -> subprocess.Popen[bytes]:
-        arguments = (bootstrap, group, source, target, str(tmp_path / f"state-{place}"))
+    def start(slot: int) -> subprocess.Popen[bytes]:
+        arguments = (bootstrap, group, source, target, str(tmp_path / f"state-{slot}"))
         command = java_command("CountingStreams", *arguments, classes=classes, java_options=TOOL_JAVA_OPTIONS)
         with log.open("ab") as out:
             return subprocess.Popen(command, stdout=out, stderr=out)
@@ -80,17 +80,17 @@ def test_every_input_is_counted_once(
             _wait_for(before + 1, number_written, instances)
             time.sleep(chance.uniform(0, 3))
             before = number_written()
-            place = chance.choice(instances.places)
-            instances.kill(place)
+            slot = chance.choice(instances.slots)
+            instances.kill(slot)
             if chance.random() < 0.3:
                 # As on another machine: a new name, and the store is restored from the changelog.
-                shutil.rmtree(tmp_path / f"state-{place}", ignore_errors=True)
+                shutil.rmtree(tmp_path / f"state-{slot}", ignore_errors=True)
             time.sleep(chance.uniform(0, 1))
-            instances.start(place)
+            instances.start(slot)
         sent = Counter(feed.stop())
         _wait_for(sum(sent.values()), number_written, instances)
-        for place in instances.places:
-            instances.leave(place)
+        for slot in instances.slots:
+            instances.leave(slot)
 
     expected = {word: list(range(1, count + 1)) for word, count in sent.items()}
     assert written() == expected

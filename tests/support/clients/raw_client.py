@@ -70,7 +70,7 @@ class RawClient:
         assert isinstance(response, answer)
         return response
 
-    def expect_no_answers(self) -> None:
+    def expect_no_responses(self) -> None:
         """The requests so far have no response (Produce with acks=0)."""
         self._expected.clear()
 

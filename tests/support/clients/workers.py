@@ -10,43 +10,43 @@ from typing import Self
 
 
 class Workers:
-    def __init__(self, places: int, start: Callable[[int], subprocess.Popen[bytes]]) -> None:
+    def __init__(self, slots: int, start: Callable[[int], subprocess.Popen[bytes]]) -> None:
         """``start`` gets the slot; the next worker in a slot continues under the same name."""
         self._start = start
         self._running: dict[int, subprocess.Popen[bytes]] = {}
-        self.places = range(places)
+        self.slots = range(slots)
         self.kills = 0
 
-    def start(self, place: int) -> None:
-        assert place not in self._running
-        self._running[place] = self._start(place)
+    def start(self, slot: int) -> None:
+        assert slot not in self._running
+        self._running[slot] = self._start(slot)
 
-    def kill(self, place: int) -> None:
+    def kill(self, slot: int) -> None:
         """kill -9: others learn of it by a timeout or from the next worker in the slot."""
-        process = self._running.pop(place)
-        assert process.poll() is None, f"worker {place} ended by itself with {process.returncode}"
+        process = self._running.pop(slot)
+        assert process.poll() is None, f"worker {slot} ended by itself with {process.returncode}"
         process.kill()
         process.wait(90)
         self.kills += 1
 
-    def leave(self, place: int) -> None:
-        process = self._running.pop(place)
+    def leave(self, slot: int) -> None:
+        process = self._running.pop(slot)
         process.send_signal(signal.SIGTERM)
         code = process.wait(90)
-        assert code in (0, 128 + signal.SIGTERM), f"worker {place} left with {code}"
+        assert code in (0, 128 + signal.SIGTERM), f"worker {slot} left with {code}"
 
-    def is_running(self, place: int) -> bool:
-        return place in self._running
+    def is_running(self, slot: int) -> bool:
+        return slot in self._running
 
     def fill_up(self) -> None:
         """Start a worker in every empty slot."""
-        for place in self.places:
-            if not self.is_running(place):
-                self.start(place)
+        for slot in self.slots:
+            if not self.is_running(slot):
+                self.start(slot)
 
     def check_alive(self) -> None:
-        for place, process in self._running.items():
-            assert process.poll() is None, f"worker {place} ended by itself with {process.returncode}"
+        for slot, process in self._running.items():
+            assert process.poll() is None, f"worker {slot} ended by itself with {process.returncode}"
 
     def __enter__(self) -> Self:
         return self

@@ -108,8 +108,8 @@ class ChaosConsumer:
 
     def _begin_at_stored(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         stored: dict[int, int] = dict(self._output.execute("SELECT partition, next FROM positions"))
-        for place in partitions:
-            place.offset = stored.get(place.partition, 0)
+        for tp in partitions:
+            tp.offset = stored.get(tp.partition, 0)
         if self._group.protocol == "eager":
             consumer.assign(partitions)
         else:

@@ -84,7 +84,7 @@ class ClassicClient:
 
     def joined(self) -> JoinGroupResponse:
         """The answer that was waited for."""
-        response = self.last_join = self.bench.answer(self.token, JoinGroupResponse)
+        response = self.last_join = self.bench.response(self.token, JoinGroupResponse)
         if response.error_code == ErrorCode.NONE:
             self.member_id = response.member_id
             self.generation = response.generation_id
@@ -119,23 +119,23 @@ class ClassicClient:
         return None if self.waits else self.synced()
 
     def synced(self) -> bytes | ErrorCode:
-        response = self.bench.answer(self.token, SyncGroupResponse)
+        response = self.bench.response(self.token, SyncGroupResponse)
         code = ErrorCode(response.error_code)
         return response.assignment if code is ErrorCode.NONE else code
 
-    def beat(self) -> ErrorCode:
+    def heartbeat(self) -> ErrorCode:
         request = HeartbeatRequest(
             group_id=self.group,
             generation_id=self.generation,
             member_id=self.member_id,
             group_instance_id=self.instance,
         )
-        return ErrorCode(self.bench.ask(request, HeartbeatResponse).error_code)
+        return ErrorCode(self.bench.call(request, HeartbeatResponse).error_code)
 
     def leave(self) -> ErrorCode:
         identity = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance)
         request = LeaveGroupRequest(group_id=self.group, members=[identity])
-        response = self.bench.ask(request, LeaveGroupResponse)
+        response = self.bench.call(request, LeaveGroupResponse)
         return ErrorCode(response.error_code or response.members[0].error_code)
 
     def commit(
@@ -157,7 +157,7 @@ class ClassicClient:
                 )
             ],
         )
-        response = self.bench.ask(request, OffsetCommitResponse, version)
+        response = self.bench.call(request, OffsetCommitResponse, version)
         return ErrorCode(response.topics[0].partitions[0].error_code)
 
 
@@ -168,10 +168,10 @@ def stable_group(bench: GroupBench, *clients: ClassicClient) -> None:
     bench.advance(2 * bench.settings.initial_rebalance_delay_ms)
     for client in clients:
         client.joined()
-    settle(*clients)
+    complete_rebalance(*clients)
 
 
-def settle(*clients: ClassicClient) -> None:
+def complete_rebalance(*clients: ClassicClient) -> None:
     """Complete a rebalance that all have joined: the leader assigns, and all members sync."""
     assignments = {client.member_id: client.name.encode() for client in clients}
     leader = next(client for client in clients if client.leads)

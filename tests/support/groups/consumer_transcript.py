@@ -1,6 +1,6 @@
 """Stories about consumer groups: what members do, what is written and what they are told, line by line.
 
-A test acts through a Story and compares its text with what should have happened:
+A test acts through a Transcript and compares its text with what should have happened:
 
     > a joins orders            what was done
     5 a orders                  a record; x5 is its tombstone
@@ -53,7 +53,7 @@ REBALANCE_TIMEOUT_MS = 60_000
 STATES = {0: "stable", 1: "unrevoked", 2: "unreleased"}
 
 
-class Story:
+class Transcript:
     def __init__(self, bench: GroupBench | None = None, group: str = "g") -> None:
         self.bench = bench or GroupBench()
         self.group = group
@@ -64,7 +64,7 @@ class Story:
     def text(self) -> str:
         return "\n".join(self.lines) + "\n"
 
-    def tell(self, text: str) -> None:
+    def step(self, text: str) -> None:
         """Say what is done next; what comes of it is added by ``show``."""
         self.lines.append(f"> {text}")
 
@@ -74,12 +74,12 @@ class Story:
         self._shown = len(self.bench.log)
 
     def wait(self, duration_ms: int) -> None:
-        self.tell(f"{duration_ms / 1000:g} s pass")
+        self.step(f"{duration_ms / 1000:g} s pass")
         self.bench.advance(duration_ms)
         self.show()
 
     def change_topics(self, text: str, topics: Topics, deleted: Iterable[str] = ()) -> None:
-        self.tell(text)
+        self.step(text)
         self.bench.change_topics(topics, deleted)
         self.show()
 
@@ -89,7 +89,7 @@ class Story:
         assert isinstance(ask, ResolveRegex)
         assert set(ask.patterns) == set(found)
         self.bench.queries.clear()
-        self.tell("patterns are resolved")
+        self.step("patterns are resolved")
         resolved = {
             pattern: ResolvedRegex(tuple(sorted(topics)), self.bench.topics.version, self.bench.wall_ms)
             for pattern, topics in found.items()
@@ -98,7 +98,7 @@ class Story:
         self.show()
 
     def reload(self) -> None:
-        self.tell("the coordinator moves")
+        self.step("the coordinator moves")
         self.bench.reload()
         self.show()
 
@@ -142,7 +142,7 @@ class Story:
             case GroupMetadataValue():
                 members = ",".join(member.member_id for member in value.members)
                 return f" generation {value.generation} {value.protocol} {members}"
-        raise AssertionError(f"no story tells of {value!r}")
+        raise AssertionError(f"no transcript tells of {value!r}")
 
     def _current(self, topics: Iterable[CurrentPartitions]) -> str:
         text = ""
@@ -168,7 +168,7 @@ class Consumer:
 
     def __init__(
         self,
-        story: Story,
+        transcript: Transcript,
         member_id: str,
         *topics: str,
         regex: str | None = None,
@@ -177,7 +177,7 @@ class Consumer:
         rack_id: str | None = None,
         client_id: str = "app",
     ) -> None:
-        self.story = story
+        self.transcript = transcript
         self.member_id = member_id
         self.topics = list(topics)
         self.regex = regex
@@ -203,10 +203,10 @@ class Consumer:
             topic_partitions=[],
         )
 
-    def beat(self, text: str = "beats") -> ConsumerGroupHeartbeatResponse:
+    def heartbeat(self, text: str = "sends a heartbeat") -> ConsumerGroupHeartbeatResponse:
         return self.send(text)
 
-    def own(self, text: str = "says what it has") -> ConsumerGroupHeartbeatResponse:
+    def report_owned(self, text: str = "reports its partitions") -> ConsumerGroupHeartbeatResponse:
         """A heartbeat with what it has, as after every change."""
         return self.send(text, topic_partitions=self.held())
 
@@ -242,10 +242,10 @@ class Consumer:
         server_assignor: str | None = None,
         topic_partitions: list[TopicPartitions] | None = None,
     ) -> ConsumerGroupHeartbeatResponse:
-        story = self.story
-        story.tell(f"{self.member_id} {text}")
+        transcript = self.transcript
+        transcript.step(f"{self.member_id} {text}")
         request = ConsumerGroupHeartbeatRequest(
-            group_id=story.group,
+            group_id=transcript.group,
             member_id=self.member_id,
             member_epoch=self.epoch,
             instance_id=self.instance_id,
@@ -256,14 +256,14 @@ class Consumer:
             server_assignor=server_assignor,
             topic_partitions=topic_partitions,
         )
-        response = story.bench.ask(request, ConsumerGroupHeartbeatResponse, version, self.client_id)
-        story.show()
+        response = transcript.bench.call(request, ConsumerGroupHeartbeatResponse, version, self.client_id)
+        transcript.show()
         self._take(response)
         return response
 
     def _take(self, response: ConsumerGroupHeartbeatResponse) -> None:
         if response.error_code != ErrorCode.NONE:
-            self.story.lines.append(f"{self.member_id}: {ErrorCode(response.error_code).name}")
+            self.transcript.lines.append(f"{self.member_id}: {ErrorCode(response.error_code).name}")
             return
         assert response.member_id is not None
         self.member_id = response.member_id
@@ -271,5 +271,5 @@ class Consumer:
         text = f"{self.member_id} at {self.epoch}"
         if response.assignment is not None:
             self.owned = {each.topic_id: each.partitions for each in response.assignment.topic_partitions}
-            text += f" has{self.story._partitions(self.owned) or ' nothing'}"
-        self.story.lines.append(text)
+            text += f" has{self.transcript._partitions(self.owned) or ' nothing'}"
+        self.transcript.lines.append(text)

@@ -74,13 +74,13 @@ class Coordinator(Protocol):
         """A request whose answer may come later; gives its token."""
         ...
 
-    def ask(
+    def call(
         self, request: Message, response: type[MessageT], version: int | None = None, client: str = "app"
     ) -> MessageT:
         """A request that is answered at once."""
         ...
 
-    def answer(self, token: int, response: type[MessageT]) -> MessageT:
+    def response(self, token: int, response: type[MessageT]) -> MessageT:
         """The answer to an earlier request."""
         ...
 
@@ -115,7 +115,7 @@ class GroupBench:
         self.wall_shift_ms = 0
         """The change of the wall clock relative to the monotonic clock."""
         self.log: list[Logged] = []
-        self.answers: dict[Hashable, Message] = {}
+        self.responses: dict[Hashable, Message] = {}
         self.queries: list[GroupQuery] = []
         self.append_error: ErrorCode | None = None
         """The next append fails with this error."""
@@ -139,25 +139,25 @@ class GroupBench:
         self.run(Requested(token, request, RequestInfo(version, client, f"/10.0.0.{len(client)}")))
         return token
 
-    def ask(
+    def call(
         self, request: Message, response: type[MessageT], version: int | None = None, client: str = "app"
     ) -> MessageT:
         """A request that is answered at once."""
-        return self.answer(self.send(request, version, client), response)
+        return self.response(self.send(request, version, client), response)
 
-    def answer(self, token: Hashable, response: type[MessageT]) -> MessageT:
-        message = self.answers.pop(token)
+    def response(self, token: Hashable, response: type[MessageT]) -> MessageT:
+        message = self.responses.pop(token)
         assert isinstance(message, response)
         return message
 
     def is_parked(self, token: Hashable) -> bool:
-        return token not in self.answers
+        return token not in self.responses
 
     def topic_id(self, name: str) -> Uuid:
         return self.topics.id_of(name)
 
     @property
-    def unanswered(self) -> list[Message]:
+    def pending_requests(self) -> list[Message]:
         return [request for request, _ in self._requests.values()]
 
     def advance(self, duration_ms: int) -> None:
@@ -238,11 +238,11 @@ class GroupBench:
             self.shard.replay(record, offset)
 
     def _deliver(self, token: Hashable, message: Message | KafkaError) -> None:
-        assert token not in self.answers, f"{token} was answered twice"
+        assert token not in self.responses, f"{token} was answered twice"
         request, version = self._requests.pop(token)
         if isinstance(message, KafkaError):
             message = error_response(request, version, message.code)
-        self.answers[token] = type(message).from_bytes(message.to_bytes(version), version)
+        self.responses[token] = type(message).from_bytes(message.to_bytes(version), version)
 
     def _new_shard(self) -> GroupShard:
         return GroupShard(self.settings, self.assignors, self.topics, lambda: topic_id(next(self._uuids)))

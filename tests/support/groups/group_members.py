@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from tests.support.clients.librdkafka import Settings, new_reader
 
 Protocol = Literal["classic", "consumer"]
-Place = tuple[str, int]
+PartitionKey = tuple[str, int]
 Setting = str | int | bool | Callable[..., None]
 
 # Short intervals, so that a test does not wait for a member's next heartbeat. With the new protocol the
@@ -33,10 +33,10 @@ class Rebalance(NamedTuple):
     """One call of a rebalance listener."""
 
     kind: Literal["assigned", "revoked", "lost"]
-    places: frozenset[Place]
+    partitions: frozenset[PartitionKey]
 
 
-def places(topic: str, partitions: Iterable[int]) -> set[Place]:
+def topic_partitions(topic: str, partitions: Iterable[int]) -> set[PartitionKey]:
     return {(topic, partition) for partition in partitions}
 
 
@@ -51,7 +51,7 @@ class Member:
         protocol: Protocol = "classic",
         settings: Mapping[str, Setting] | None = None,
     ) -> None:
-        self.assigned: set[Place] = set()
+        self.assigned: set[PartitionKey] = set()
         self.rebalances: list[Rebalance] = []
         self.records: list[Message] = []
         self.errors: list[KafkaError] = []
@@ -75,7 +75,7 @@ class Member:
     @property
     def read(self) -> list[tuple[str, int, int]]:
         """Topic, partition and offset of every record that came."""
-        return [place_of(record) for record in self.records]
+        return [position_of(record) for record in self.records]
 
     @property
     def error_codes(self) -> set[int]:
@@ -105,7 +105,7 @@ class Member:
         self.close()
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        new = frozenset((place.topic, place.partition) for place in partitions)
+        new = frozenset((tp.topic, tp.partition) for tp in partitions)
         self.assigned |= new
         self.rebalances.append(Rebalance("assigned", new))
 
@@ -116,12 +116,12 @@ class Member:
         self._remove("lost", partitions)
 
     def _remove(self, kind: Literal["revoked", "lost"], partitions: list[TopicPartition]) -> None:
-        gone = frozenset((place.topic, place.partition) for place in partitions)
+        gone = frozenset((tp.topic, tp.partition) for tp in partitions)
         self.assigned -= gone
         self.rebalances.append(Rebalance(kind, gone))
 
 
-def place_of(record: Message) -> tuple[str, int, int]:
+def position_of(record: Message) -> tuple[str, int, int]:
     topic, partition, offset = record.topic(), record.partition(), record.offset()
     assert topic is not None
     assert partition is not None
@@ -162,18 +162,18 @@ def short_session(
     return {}
 
 
-def share_evenly(members: Sequence[Member], all_places: set[Place]) -> Callable[[], bool]:
-    """The condition that the members own all places, each one once, as many as the others or one more."""
+def share_evenly(members: Sequence[Member], partitions: set[PartitionKey]) -> Callable[[], bool]:
+    """The condition that the partitions are assigned once each, and member sizes differ by at most one."""
 
     def reached() -> bool:
         sizes = [len(member.assigned) for member in members]
-        union = {place for member in members for place in member.assigned}
-        return union == all_places and sum(sizes) == len(union) and max(sizes) - min(sizes) <= 1
+        union = {tp for member in members for tp in member.assigned}
+        return union == partitions and sum(sizes) == len(union) and max(sizes) - min(sizes) <= 1
 
     return reached
 
 
-def committed_places(bootstrap: str, group: str, topic: str, partitions: int = 1) -> list[TopicPartition]:
+def committed_positions(bootstrap: str, group: str, topic: str, partitions: int = 1) -> list[TopicPartition]:
     """What a group committed, as a client sees it that is not a member.
 
     Waits for a coordinator that is only just coming up. Admin requests cannot be repeated like this: the
@@ -197,4 +197,4 @@ def committed_places(bootstrap: str, group: str, topic: str, partitions: int = 1
 
 def committed(bootstrap: str, group: str, topic: str, partitions: int = 1) -> list[int]:
     """The offsets alone."""
-    return [place.offset for place in committed_places(bootstrap, group, topic, partitions)]
+    return [tp.offset for tp in committed_positions(bootstrap, group, topic, partitions)]

@@ -41,7 +41,7 @@ class KafkaGroups:
             ],
             timeout_ms=30_000,
         )
-        created = self.ask(request, CreateTopicsResponse).topics
+        created = self.call(request, CreateTopicsResponse).topics
         self._topic_ids = {topic.name: topic.topic_id for topic in created}
         self._wait_for_coordinator()
 
@@ -55,12 +55,12 @@ class KafkaGroups:
         self._calls[token] = connection, request.API_KEY, version
         return token
 
-    def ask(
+    def call(
         self, request: Message, response: type[MessageT], version: int | None = None, client: str = "app"
     ) -> MessageT:
-        return self.answer(self.send(request, version, client), response)
+        return self.response(self.send(request, version, client), response)
 
-    def answer(self, token: int, response: type[MessageT]) -> MessageT:
+    def response(self, token: int, response: type[MessageT]) -> MessageT:
         connection, api_key, version = self._calls.pop(token)
         api = API_BY_KEY[api_key]
         with connection:
@@ -81,9 +81,9 @@ class KafkaGroups:
         beat = HeartbeatRequest(group_id="g", member_id="m")
         deadline_s = time.monotonic() + GIVEN_UP_AFTER_S
         while time.monotonic() < deadline_s:
-            found = self.ask(find, FindCoordinatorResponse).coordinators[0].error_code
+            found = self.call(find, FindCoordinatorResponse).coordinators[0].error_code
             # While it loads the group's partition, the coordinator calls any heartbeat fine.
-            loaded = self.ask(beat, HeartbeatResponse).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+            loaded = self.call(beat, HeartbeatResponse).error_code == ErrorCode.UNKNOWN_MEMBER_ID
             if found == ErrorCode.NONE and loaded:
                 return
             time.sleep(0.1)

@@ -56,7 +56,7 @@ def commit(
             )
         ],
     )
-    response = bench.ask(request, OffsetCommitResponse, version)
+    response = bench.call(request, OffsetCommitResponse, version)
     return ErrorCode(response.topics[0].partitions[0].error_code)
 
 
@@ -92,7 +92,7 @@ def commit_in_transaction(
             )
         ],
     )
-    response = bench.ask(request, TxnOffsetCommitResponse, version)
+    response = bench.call(request, TxnOffsetCommitResponse, version)
     return ErrorCode(response.topics[0].partitions[0].error_code)
 
 
@@ -114,7 +114,7 @@ def fetch(
         ],
         require_stable=stable,
     )
-    answered = bench.ask(request, OffsetFetchResponse, 9).groups[0].topics[0].partitions[0]
+    answered = bench.call(request, OffsetFetchResponse, 9).groups[0].topics[0].partitions[0]
     code = ErrorCode(answered.error_code)
     return answered.committed_offset if code is ErrorCode.NONE else code
 
@@ -123,7 +123,7 @@ def fetch_all(bench: Coordinator, *, group: str = "g", stable: bool = False) -> 
     request = OffsetFetchRequest(
         groups=[OffsetFetchRequestGroup(group_id=group, topics=None)], require_stable=stable
     )
-    topics = bench.ask(request, OffsetFetchResponse, 9).groups[0].topics
+    topics = bench.call(request, OffsetFetchResponse, 9).groups[0].topics
     return {
         (topic.name, each.partition_index): each.error_code or each.committed_offset
         for topic in topics

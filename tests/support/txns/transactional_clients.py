@@ -20,7 +20,7 @@ from confluent_kafka import (
 )
 
 from tests.support.clients.librdkafka import Settings
-from tests.support.groups.group_members import place_of
+from tests.support.groups.group_members import position_of
 
 CALL_S = 30
 PUT_OUT = (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_MEMBER_EPOCH)
@@ -182,7 +182,7 @@ class Copier:
         self._producer.begin_transaction()
         for message in messages:
             self._producer.produce(self._target, message.value(), message.key())
-        self._producer.send_offsets_to_transaction(_places_behind(messages), membership, CALL_S)
+        self._producer.send_offsets_to_transaction(_next_positions(messages), membership, CALL_S)
         if commit:
             self._producer.commit_transaction(CALL_S)
         else:
@@ -192,8 +192,8 @@ class Copier:
     def abort(self) -> None:
         """Go back to what is committed: the records of the transaction come again, here or elsewhere."""
         self._producer.abort_transaction(CALL_S)
-        for place in self._committed(self._consumer.assignment()):
-            self._consumer.seek(place)
+        for tp in self._committed(self._consumer.assignment()):
+            self._consumer.seek(tp)
 
     def _committed(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """With the beginning where nothing is committed; an open transaction is waited for.
@@ -203,8 +203,8 @@ class Copier:
         deadline = time.monotonic() + CALL_S
         while True:
             try:
-                places = self._consumer.committed(partitions, CALL_S)
-                errors = [place.error for place in places if place.error is not None]
+                tps = self._consumer.committed(partitions, CALL_S)
+                errors = [tp.error for tp in tps if tp.error is not None]
             except KafkaException as failed:
                 errors = [failed.args[0]]
             if any(error.code() in PUT_OUT for error in errors):
@@ -213,19 +213,19 @@ class Copier:
                 break
             assert time.monotonic() < deadline, errors[0]
             time.sleep(0.1)
-        for place in places:
-            if place.offset < 0:
-                place.offset = OFFSET_BEGINNING
-        return places
+        for tp in tps:
+            if tp.offset < 0:
+                tp.offset = OFFSET_BEGINNING
+        return tps
 
     def close(self) -> None:
         self._consumer.close()
 
 
-def _places_behind(messages: Iterable[Message]) -> list[TopicPartition]:
+def _next_positions(messages: Iterable[Message]) -> list[TopicPartition]:
     """Where to go on after these."""
     behind: dict[tuple[str, int], int] = {}
     for message in messages:
-        topic, partition, offset = place_of(message)
+        topic, partition, offset = position_of(message)
         behind[topic, partition] = offset + 1
     return [TopicPartition(topic, partition, offset) for (topic, partition), offset in behind.items()]

@@ -117,22 +117,22 @@ class TxnBench:
         self.wall_shift_ms = 0
         """The change of the wall clock relative to the monotonic clock."""
         self.log: list[tuple[bytes, bytes | None]] = []
-        self.answers: dict[Hashable, Message] = {}
+        self.responses: dict[Hashable, Message] = {}
         self.markers: list[Marker] = []
         """In the order in which leaders took them in."""
         self.sends: list[SendMarkers] = []
-        """Under way to leaders; empty while ``leaders_answer``."""
-        self.leaders_answer = True
+        """Under way to leaders; empty while ``leaders_respond``."""
+        self.leaders_respond = True
         self.uncommitted: list[TxnOutcome] = []
-        """Appended but not committed outcomes; empty while ``commits_at_once``."""
-        self.commits_at_once = True
+        """Appended but not committed outcomes; empty while ``commits_immediately``."""
+        self.commits_immediately = True
         self.append_error: ErrorCode | None = None
         """The next append fails with this error."""
         self.commit_error: ErrorCode | None = None
         """The next append is written, but not committed in time, and fails with this error."""
         self.allocations: list[AllocateProducerId] = []
-        """Producer ids that are still to come; empty while ``ids_at_hand``."""
-        self.ids_at_hand = True
+        """Producer ids that are still to come; empty while ``ids_available``."""
+        self.ids_available = True
         self.fenced: list[str] = []
         self.coordinator_epoch = 7
         self._requests: dict[Hashable, tuple[Message, int]] = {}
@@ -153,7 +153,7 @@ class TxnBench:
         self.run(Requested(token, request, RequestInfo(version, denied)))
         return token
 
-    def ask(
+    def call(
         self,
         request: Message,
         response: type[MessageT],
@@ -161,15 +161,15 @@ class TxnBench:
         denied: frozenset[str] = frozenset(),
     ) -> MessageT:
         """A request that is answered at once."""
-        return self.answer(self.send(request, version, denied), response)
+        return self.response(self.send(request, version, denied), response)
 
-    def answer(self, token: Hashable, response: type[MessageT]) -> MessageT:
-        message = self.answers.pop(token)
+    def response(self, token: Hashable, response: type[MessageT]) -> MessageT:
+        message = self.responses.pop(token)
         assert isinstance(message, response)
         return message
 
     def is_parked(self, token: Hashable) -> bool:
-        return token not in self.answers
+        return token not in self.responses
 
     def advance(self, duration_ms: int) -> None:
         """Let time pass; every deadline on the way is met on the millisecond."""
@@ -272,11 +272,11 @@ class TxnBench:
             self._release(outcome)
         self.run(AppendCommitted(committed))
 
-    def give_id(self, producer_id: int | None = None) -> None:
+    def allocate_id(self, producer_id: int | None = None) -> None:
         """Answer the oldest question for a producer id; None: there is none."""
         self.run(ProducerIdAllocated(self.allocations.pop(0).allocation, producer_id))
 
-    def answer_markers(self, verdict: Verdict | ErrorCode = ErrorCode.NONE, at: int = 0) -> None:
+    def respond_to_markers(self, verdict: Verdict | ErrorCode = ErrorCode.NONE, at: int = 0) -> None:
         """A leader answers one of the requests under way."""
         send = self.sends.pop(at)
         request = WriteTxnMarkersRequest.from_bytes(request_of(send.markers).to_bytes(2), 2)
@@ -306,10 +306,10 @@ class TxnBench:
                 self.fenced.append(effect.transactional_id)
             else:
                 self.allocations.append(effect)
-                if self.ids_at_hand:
-                    self.give_id(next(self._producer_ids))
-        while self.leaders_answer and self.sends:
-            self.answer_markers()
+                if self.ids_available:
+                    self.allocate_id(next(self._producer_ids))
+        while self.leaders_respond and self.sends:
+            self.respond_to_markers()
 
     def _append(self, outcome: TxnOutcome) -> None:
         if self.append_error is not None:
@@ -322,17 +322,17 @@ class TxnBench:
             self.run(AppendFailed([outcome], code))
             return
         self.uncommitted.append(outcome)
-        if self.commits_at_once:
+        if self.commits_immediately:
             self.commit()
 
     def _release(self, outcome: TxnOutcome) -> None:
         for reply in outcome.replies:
-            assert reply.token not in self.answers, f"{reply.token} was answered twice"
+            assert reply.token not in self.responses, f"{reply.token} was answered twice"
             request, version = self._requests.pop(reply.token)
             message = reply.message
             if isinstance(message, KafkaError):
                 message = error_response(request, version, message.code)
-            self.answers[reply.token] = type(message).from_bytes(message.to_bytes(version), version)
+            self.responses[reply.token] = type(message).from_bytes(message.to_bytes(version), version)
 
     def _new_shard(self) -> TxnShard:
         return TxnShard(self.settings, compile_pattern, self.cluster)
@@ -353,8 +353,8 @@ def markers_of(send: SendMarkers) -> Iterable[Marker]:
 
 
 def _response(request: WriteTxnMarkersRequest, codes: dict[Marker, ErrorCode]) -> WriteTxnMarkersResponse:
-    by_place = {(marker.producer_id, marker.partition): code for marker, code in codes.items()}
-    response = response_of(request, by_place)
+    by_partition = {(marker.producer_id, marker.partition): code for marker, code in codes.items()}
+    response = response_of(request, by_partition)
     return WriteTxnMarkersResponse.from_bytes(response.to_bytes(2), 2)
 
 

@@ -100,7 +100,7 @@ class TxnClient:
 
     def init(self, producer_id: int = -1, epoch: int = -1, *, timeout_ms: int = 60_000) -> ErrorCode:
         request = init_request(self.transactional_id, producer_id, epoch, timeout_ms)
-        response = self.bench.ask(request, InitProducerIdResponse)
+        response = self.bench.call(request, InitProducerIdResponse)
         if response.error_code == ErrorCode.NONE:
             self.producer_id, self.epoch = response.producer_id, response.producer_epoch
         return ErrorCode(response.error_code)
@@ -126,7 +126,7 @@ class TxnClient:
             producer_epoch=self.epoch,
             group_id=group,
         )
-        return ErrorCode(self.bench.ask(request, AddOffsetsToTxnResponse, version).error_code)
+        return ErrorCode(self.bench.call(request, AddOffsetsToTxnResponse, version).error_code)
 
     def send_end(self, *, commit: bool, epoch: int | None = None, version: int | None = None) -> int:
         """The token; the answer may come later."""
@@ -139,7 +139,7 @@ class TxnClient:
         return self.bench.send(request, self.end_version if version is None else version)
 
     def ended(self, token: int) -> ErrorCode:
-        response = self.bench.answer(token, EndTxnResponse)
+        response = self.bench.response(token, EndTxnResponse)
         if response.producer_id >= 0:
             self.producer_id, self.epoch = response.producer_id, response.producer_epoch
         return ErrorCode(response.error_code)
@@ -162,5 +162,5 @@ class TxnClient:
             transactional_id=self.transactional_id,
             verify_only=verify_only,
         )
-        (code,) = set(codes_of(self.bench.ask(request, AddPartitionsToTxnResponse, version)).values())
+        (code,) = set(codes_of(self.bench.call(request, AddPartitionsToTxnResponse, version)).values())
         return code

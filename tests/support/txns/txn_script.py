@@ -36,7 +36,7 @@ class TxnScript:
         self.transactions: dict[str, TransactionState] = {}
         self.producers: list[ProducerState] = []
         """Of whatever partition is asked for."""
-        self.answers: dict[type[Message], Callable[[ReceivedRequest], ScriptedResponse]] = {}
+        self.responses: dict[type[Message], Callable[[ReceivedRequest], ScriptedResponse]] = {}
         """Instead of, or besides, those to the questions below."""
 
     def add(self, transactional_id: str, producer_id: int, state: str, *topics: str) -> None:
@@ -66,8 +66,8 @@ class TxnScript:
         message = asked.message
         if asked.api_key == ApiVersionsRequest.API_KEY:
             return all_versions(self.limits)
-        if type(message) in self.answers:
-            return self.answers[type(message)](asked)
+        if type(message) in self.responses:
+            return self.responses[type(message)](asked)
         if isinstance(message, FindCoordinatorRequest):
             keys = message.coordinator_keys
             return FindCoordinatorResponse(coordinators=[Coordinator(key=key, node_id=1) for key in keys])

@@ -54,7 +54,7 @@ class WorldBench(TxnBench):
 
     def __init__(self) -> None:
         super().__init__(cluster=Cluster({name: [1] * size for name, size in TOPICS.items()}))
-        self.commits_at_once = self.leaders_answer = self.ids_at_hand = False
+        self.commits_immediately = self.leaders_respond = self.ids_available = False
         self.ends: dict[int, int] = {}
         """Log offset behind an outcome's records, by the outcome's identity."""
 
@@ -238,7 +238,7 @@ class World:
     def leader_answers(self) -> None:
         if self.bench.sends:
             at = self.random.randrange(len(self.bench.sends))
-            self.bench.answer_markers(self.judge, at)
+            self.bench.respond_to_markers(self.judge, at)
 
     def judge(self, marker: Marker) -> ErrorCode:
         if self.random.random() < 0.1:
@@ -277,7 +277,7 @@ class World:
     def producer_id_comes(self) -> None:
         if self.bench.allocations:
             self.producer_ids += 1
-            self.bench.give_id(None if self.random.random() < 0.1 else self.producer_ids)
+            self.bench.allocate_id(None if self.random.random() < 0.1 else self.producer_ids)
 
     def log_refuses(self) -> None:
         self.bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -363,12 +363,12 @@ class World:
         if metadata.state in PREPARED:
             self.decided += 1
             self.decisions[transactional_id] = metadata
-            place = (metadata.producer_id, metadata.epoch)
+            producer = (metadata.producer_id, metadata.epoch)
             commits = metadata.state is TxnState.PREPARE_COMMIT
             if metadata.client_version == 2:
-                assert self.outcomes.setdefault(place, commits) is commits, f"{place} was decided twice"
-            self.outcomes[place] = commits
-            self.marked[place] = set()
+                assert self.outcomes.setdefault(producer, commits) is commits, f"{producer} was decided twice"
+            self.outcomes[producer] = commits
+            self.marked[producer] = set()
 
     def check_sends(self) -> None:
         decided = {metadata.producer_id: metadata for metadata in self.decisions.values()}
@@ -395,17 +395,19 @@ class World:
     def take_answers(self) -> None:
         for token in [token for token in self.waiting if not self.bench.is_parked(token)]:
             sent = self.waiting.pop(token)
-            response = self.bench.answers.pop(token)
+            response = self.bench.responses.pop(token)
             if isinstance(response, EndTxnResponse) and response.error_code == 0 and sent.version >= V2_END:
                 assert isinstance(sent.request, EndTxnRequest)
-                place = (sent.request.producer_id, sent.request.producer_epoch + 1)
-                assert self.outcomes[place] is sent.request.committed, f"{place} was confirmed otherwise"
+                producer = (sent.request.producer_id, sent.request.producer_epoch + 1)
+                assert self.outcomes[producer] is sent.request.committed, (
+                    f"{producer} was confirmed otherwise"
+                )
             if isinstance(response, InitProducerIdResponse) and response.error_code == 0:
                 assert isinstance(sent.request, InitProducerIdRequest)
-                place = (response.producer_id, response.producer_epoch)
+                producer = (response.producer_id, response.producer_epoch)
                 if sent.request.producer_id < 0:
-                    assert place not in self.given, f"{place} was given twice"
-                self.given.add(place)
+                    assert producer not in self.given, f"{producer} was given twice"
+                self.given.add(producer)
             if sent.client is not None:
                 sent.client.take(response)
 
@@ -420,9 +422,9 @@ class World:
                 self.log_commits()
             while bench.allocations:
                 self.producer_ids += 1
-                bench.give_id(self.producer_ids)
+                bench.allocate_id(self.producer_ids)
             while bench.sends:
-                bench.answer_markers(self.write)
+                bench.respond_to_markers(self.write)
             self.take_answers()
             bench.now_ms += 1_000
             self.fire_timers()

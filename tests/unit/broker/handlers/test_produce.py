@@ -82,7 +82,7 @@ async def test_acks_0_has_no_response_and_an_error_closes_the_connection(tmp_pat
         await node.create()
         for value in (b"a", b"b"):
             client.send(node.produce_request({("t", 0): batch_of(value)}, acks=0), 9)
-        client.expect_no_answers()
+        client.expect_no_responses()
         # The next response belongs to the next request that has one.
         read = await node.fetch(client)
         assert [record.value for record in records_in(read.records)] == [b"a", b"b"]

@@ -296,7 +296,7 @@ async def test_acks_0(tmp_path: Path) -> None:
             return node.produce_request({("t", 0): batch}, acks=0, transactional_id="tx")
 
         client.send(without_answer(producer), 12)
-        client.expect_no_answers()
+        client.expect_no_responses()
         await until(lambda: node.partition().log.end_offset == 1)
         assert await producer.end(commit=True) is ErrorCode.NONE
         zombie = TxnProducer(node, client, producer_id=producer.producer_id, epoch=0)

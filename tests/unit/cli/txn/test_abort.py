@@ -29,7 +29,7 @@ def refused(script: TxnScript, *arguments: str) -> str:
 def test_a_committing_transaction_cannot_be_aborted() -> None:
     script = TxnScript()
     script.add("x", 7, PREPARE_COMMIT, "t")
-    script.answers[InitProducerIdRequest] = unexpected
+    script.responses[InitProducerIdRequest] = unexpected
     said = refused(script, "--transactional-id", "x")
     assert "is being committed, which cannot be undone" in said
     assert "'ruslo txn describe x'" in said
@@ -38,7 +38,7 @@ def test_a_committing_transaction_cannot_be_aborted() -> None:
 def test_a_transaction_that_changed_before_confirmation_is_not_aborted() -> None:
     script = TxnScript()
     script.open(7, start_offset=42)
-    script.answers[WriteTxnMarkersRequest] = unexpected
+    script.responses[WriteTxnMarkersRequest] = unexpected
     times = 0
 
     def response(asked: ReceivedRequest) -> ScriptedResponse:
@@ -46,13 +46,13 @@ def test_a_transaction_that_changed_before_confirmation_is_not_aborted() -> None
         times += 1
         if times == 2:
             script.producers[0].producer_epoch += 1
-        del script.answers[DescribeProducersRequest]
+        del script.responses[DescribeProducersRequest]
         try:
             return script(asked)
         finally:
-            script.answers[DescribeProducersRequest] = response
+            script.responses[DescribeProducersRequest] = response
 
-    script.answers[DescribeProducersRequest] = response
+    script.responses[DescribeProducersRequest] = response
     said = refused(script, "t", "0", "--start-offset", "42")
     assert "changed in the meantime; nothing was written" in said
 
@@ -61,7 +61,7 @@ def test_a_transaction_that_its_coordinator_knows_is_rejected() -> None:
     script = TxnScript()
     script.open(7, start_offset=42)
     script.add("x", 7, ONGOING, "t")
-    script.answers[WriteTxnMarkersRequest] = unexpected
+    script.responses[WriteTxnMarkersRequest] = unexpected
     said = refused(script, "t", "0", "--start-offset", "42")
     assert "the transaction does not hang: it belongs to x (Ongoing)" in said
     assert "Abort the whole transaction with 'ruslo txn abort --transactional-id x'" in said

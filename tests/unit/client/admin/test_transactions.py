@@ -97,10 +97,10 @@ def test_a_loading_coordinator_is_retried() -> None:
     def respond(received: ReceivedRequest) -> ScriptedResponse:
         if codes:
             return ListTransactionsResponse(error_code=codes.pop())
-        del script.answers[ListTransactionsRequest]
+        del script.responses[ListTransactionsRequest]
         return script(received)
 
-    script.answers[ListTransactionsRequest] = respond
+    script.responses[ListTransactionsRequest] = respond
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
         assert len(await admin.transactions.list()) == 1
@@ -144,7 +144,7 @@ def test_fence_waits_until_the_abort_is_complete() -> None:
             return InitProducerIdResponse(error_code=codes.pop())
         return InitProducerIdResponse(producer_id=7, producer_epoch=5)
 
-    script.answers[InitProducerIdRequest] = respond
+    script.responses[InitProducerIdRequest] = respond
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
         assert await admin.transactions.fence("x", 1234) == ProducerIdAndEpoch(7, 5)
@@ -167,7 +167,7 @@ def test_an_abort_marker(newest: int) -> None:
         topic = WritableTxnMarkerTopicResult(name="t", partitions=[part])
         return WriteTxnMarkersResponse(markers=[WritableTxnMarkerResult(producer_id=7, topics=[topic])])
 
-    script.answers[WriteTxnMarkersRequest] = respond
+    script.responses[WriteTxnMarkersRequest] = respond
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
         await admin.transactions.write_abort_marker(T0, ProducerIdAndEpoch(7, 3), 12)

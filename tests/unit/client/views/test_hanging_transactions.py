@@ -74,13 +74,13 @@ def test_a_transaction_that_ends_meanwhile_does_not_hang() -> None:
     script.open(1, start_offset=0)
 
     def respond(received: ReceivedRequest) -> ScriptedResponse:
-        del script.answers[ListTransactionsRequest]
+        del script.responses[ListTransactionsRequest]
         # Its marker arrived, and the producer has started the next transaction.
         script.producers.clear()
         script.open(1, start_offset=2)
         return script(received)
 
-    script.answers[ListTransactionsRequest] = respond
+    script.responses[ListTransactionsRequest] = respond
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
         assert await find(admin) == []
@@ -95,11 +95,11 @@ def test_an_id_that_expires_meanwhile() -> None:
     script.open(1, start_offset=0)
 
     def respond(received: ReceivedRequest) -> ScriptedResponse:
-        del script.answers[DescribeTransactionsRequest]
+        del script.responses[DescribeTransactionsRequest]
         script.transactions.clear()
         return script(received)
 
-    script.answers[DescribeTransactionsRequest] = respond
+    script.responses[DescribeTransactionsRequest] = respond
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
         assert await find(admin) == [(0, "x")]

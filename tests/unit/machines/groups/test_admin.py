@@ -23,12 +23,12 @@ from tests.support.groups.offset_calls import commit, commit_in_transaction, fet
 
 
 def describe(bench: GroupBench, group: str = "g", version: int = 6) -> DescribedGroup:
-    return bench.ask(DescribeGroupsRequest(groups=[group]), DescribeGroupsResponse, version).groups[0]
+    return bench.call(DescribeGroupsRequest(groups=[group]), DescribeGroupsResponse, version).groups[0]
 
 
 def listed(bench: GroupBench, states: list[str], types: list[str]) -> set[str]:
     request = ListGroupsRequest(states_filter=states, types_filter=types)
-    return {group.group_id for group in bench.ask(request, ListGroupsResponse).groups}
+    return {group.group_id for group in bench.call(request, ListGroupsResponse).groups}
 
 
 def bench_with_groups() -> GroupBench:
@@ -41,7 +41,7 @@ def bench_with_groups() -> GroupBench:
 
 def test_list_shows_state_and_type() -> None:
     bench = bench_with_groups()
-    response = bench.ask(ListGroupsRequest(), ListGroupsResponse)
+    response = bench.call(ListGroupsRequest(), ListGroupsResponse)
     assert sorted(response.groups, key=lambda group: group.group_id) == [
         ListedGroup(group_id="at-work", protocol_type="consumer", group_state="Stable", group_type="classic"),
         ListedGroup(
@@ -72,7 +72,7 @@ def test_list_filters_ignore_case(states: list[str], types: list[str], expected:
 
 @pytest.mark.parametrize("version", range(6))
 def test_list_in_every_version(version: int) -> None:
-    assert len(bench_with_groups().ask(ListGroupsRequest(), ListGroupsResponse, version).groups) == 3
+    assert len(bench_with_groups().call(ListGroupsRequest(), ListGroupsResponse, version).groups) == 3
 
 
 def test_describe_a_stable_group() -> None:
@@ -124,7 +124,7 @@ def test_delete_removes_offsets_and_the_group() -> None:
     commit_in_transaction(bench, 7, 5, group="offsets-only", partition=1)
     written = len(bench.log)
     names = ["offsets-only", "at-work", "absent"]
-    response = bench.ask(DeleteGroupsRequest(groups_names=names), DeleteGroupsResponse)
+    response = bench.call(DeleteGroupsRequest(groups_names=names), DeleteGroupsResponse)
     assert [(each.group_id, each.error_code) for each in response.results] == [
         ("offsets-only", ErrorCode.NONE),
         ("at-work", ErrorCode.NON_EMPTY_GROUP),
@@ -143,7 +143,7 @@ def test_delete_removes_offsets_and_the_group() -> None:
 def test_group_named_twice_is_deleted_once() -> None:
     bench = GroupBench()
     commit(bench, 1)
-    response = bench.ask(DeleteGroupsRequest(groups_names=["g", "g"]), DeleteGroupsResponse)
+    response = bench.call(DeleteGroupsRequest(groups_names=["g", "g"]), DeleteGroupsResponse)
     assert [each.error_code for each in response.results] == [ErrorCode.NONE]
     assert len(bench.log) == 3
 
@@ -153,7 +153,7 @@ def test_pending_member_does_not_keep_an_empty_group() -> None:
     a = ClassicClient(bench, "a")
     required = a.join_once()
     assert required is not None
-    bench.ask(DeleteGroupsRequest(groups_names=["g"]), DeleteGroupsResponse)
+    bench.call(DeleteGroupsRequest(groups_names=["g"]), DeleteGroupsResponse)
     a.member_id = required.member_id
     rejected = a.join_once()
     assert rejected is not None

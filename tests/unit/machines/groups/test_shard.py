@@ -15,7 +15,7 @@ from ruslo.protocol.messages.consumer_group_heartbeat_response import ConsumerGr
 from ruslo.protocol.messages.group_metadata_key import GroupMetadataKey
 from ruslo.protocol.messages.heartbeat_request import HeartbeatRequest
 from ruslo.protocol.messages.list_groups_request import ListGroupsRequest
-from tests.support.groups.classic_client import REBALANCE_MS, ClassicClient, settle, stable_group
+from tests.support.groups.classic_client import REBALANCE_MS, ClassicClient, complete_rebalance, stable_group
 from tests.support.groups.group_bench import GroupBench
 from tests.support.groups.offset_calls import commit, commit_in_transaction, fetch, fetch_all
 
@@ -30,7 +30,7 @@ def test_groups_are_loaded_from_the_log() -> None:
     a.commit(5)
     bench.reload()
     assert a.sync() == b"a"
-    assert a.beat() is ErrorCode.NONE
+    assert a.heartbeat() is ErrorCode.NONE
     assert b.sync() == b"b"
     assert fetch(bench) == 5
 
@@ -42,9 +42,9 @@ def test_members_get_a_full_session_after_a_load() -> None:
     bench.advance(3_000)
     bench.reload()
     bench.advance(9_999)
-    assert a.beat() is ErrorCode.NONE
+    assert a.heartbeat() is ErrorCode.NONE
     bench.advance(1)
-    assert b.beat() is ErrorCode.UNKNOWN_MEMBER_ID
+    assert b.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_rebalance_in_progress_is_dropped() -> None:
@@ -55,7 +55,7 @@ def test_rebalance_in_progress_is_dropped() -> None:
     b.join()
     bench.reload()
     assert b.joined().error_code == ErrorCode.NOT_COORDINATOR
-    assert a.beat() is ErrorCode.NONE
+    assert a.heartbeat() is ErrorCode.NONE
     assert bench.shard.state.groups["g"].state_name == "Stable"
 
 
@@ -82,7 +82,7 @@ def test_parked_syncs_fail_when_the_shard_unloads() -> None:
     bench.run(Unloaded())
     assert b.synced() is ErrorCode.NOT_COORDINATOR
     assert bench.shard.deadline_ms() is None
-    assert a.beat() is ErrorCode.NOT_COORDINATOR
+    assert a.heartbeat() is ErrorCode.NOT_COORDINATOR
 
 
 def test_empty_group_and_its_timestamp_are_loaded() -> None:
@@ -108,7 +108,7 @@ def test_lowered_group_max_size_shrinks_the_group_after_a_load() -> None:
     bench.settings = GroupSettings(max_size=2)
     bench.reload()
     a, b, c = clients
-    assert a.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert a.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     a.join()
     b.join()
     last = c.join()
@@ -116,7 +116,7 @@ def test_lowered_group_max_size_shrinks_the_group_after_a_load() -> None:
     assert last.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert len(a.joined().members) == 2
     b.joined()
-    settle(a, b)
+    complete_rebalance(a, b)
 
 
 def test_pending_offsets_and_markers_are_loaded() -> None:
@@ -170,7 +170,7 @@ def test_uncommitted_creation_does_not_affect_later_members() -> None:
     b = ClassicClient(bench, "b")
     stable_group(bench, a, b)
     bench.reload()
-    assert b.beat() is ErrorCode.NONE
+    assert b.heartbeat() is ErrorCode.NONE
 
 
 def test_group_whose_empty_state_failed_to_append_is_empty() -> None:
@@ -180,9 +180,9 @@ def test_group_whose_empty_state_failed_to_append_is_empty() -> None:
     bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     bench.advance(10_000)
     assert bench.shard.state.groups["g"].state_name == "Empty"
-    assert a.beat() is ErrorCode.UNKNOWN_MEMBER_ID
+    assert a.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
     bench.reload()
-    assert a.beat() is ErrorCode.NONE, "the log still has the member, for one more session"
+    assert a.heartbeat() is ErrorCode.NONE, "the log still has the member, for one more session"
 
 
 # -- the contract with the driver ----------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def test_many_expired_sessions_are_handled_in_steps() -> None:
     bench.advance(3_000)
     for client in clients:
         client.joined()
-        settle(client)
+        complete_rebalance(client)
     bench.now_ms += 10_000
     steps = 0
     while (deadline_ms := bench.shard.deadline_ms()) is not None and deadline_ms <= bench.now_ms:
@@ -264,7 +264,7 @@ def test_downgraded_group_rebalances() -> None:
     bench.shard.state.timers.clear()
     bench.shard.state.timers.set(TimerKey("g", None, TimerKind.ADOPT), bench.now_ms)
     bench.advance(0)
-    assert a.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert a.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     a.join()
     bench.advance(10_000)
     assert len(a.joined().members) == 1, "sessions of the members continue"
@@ -286,11 +286,11 @@ def consumer_heartbeat(epoch: int, member: str = "new") -> ConsumerGroupHeartbea
 def test_empty_consumer_group_is_converted_to_classic() -> None:
     bench = GroupBench()
     commit(bench, 5)
-    bench.ask(consumer_heartbeat(0), ConsumerGroupHeartbeatResponse)
+    bench.call(consumer_heartbeat(0), ConsumerGroupHeartbeatResponse)
     a = ClassicClient(bench, "a", protocol_type="connect", protocols={"v1": b""})
-    bench.ask(consumer_heartbeat(-1), ConsumerGroupHeartbeatResponse)
+    bench.call(consumer_heartbeat(-1), ConsumerGroupHeartbeatResponse)
     assert bench.shard.state.groups["g"].kind == "consumer"
-    assert a.beat() is ErrorCode.UNKNOWN_MEMBER_ID
+    assert a.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
     assert a.leave() is ErrorCode.UNKNOWN_MEMBER_ID
     written = len(bench.log)
     stable_group(bench, a)
@@ -299,14 +299,14 @@ def test_empty_consumer_group_is_converted_to_classic() -> None:
     assert [record.key.API_KEY for record in records] == [6, 4, 3, 2, 2]
     assert [record.value is None for record in records] == [True, True, True, False, False]
     bench.reload()
-    assert a.beat() is ErrorCode.NONE
+    assert a.heartbeat() is ErrorCode.NONE
     assert fetch(bench) == 5
 
 
 def test_conversion_that_failed_to_append_keeps_the_consumer_group() -> None:
     bench = GroupBench()
-    bench.ask(consumer_heartbeat(0), ConsumerGroupHeartbeatResponse)
-    bench.ask(consumer_heartbeat(-1), ConsumerGroupHeartbeatResponse)
+    bench.call(consumer_heartbeat(0), ConsumerGroupHeartbeatResponse)
+    bench.call(consumer_heartbeat(-1), ConsumerGroupHeartbeatResponse)
     bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     rejected = ClassicClient(bench, "a").join_once()
     assert rejected is not None

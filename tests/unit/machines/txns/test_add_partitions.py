@@ -74,7 +74,7 @@ def test_completed_transaction_has_no_partitions() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_pending_transition_is_checked_first(version: int) -> None:
     bench, client = begun()
-    bench.commits_at_once = False
+    bench.commits_immediately = False
     bench.send(init_request())
     assert client.add(ORDERS_0, epoch=99, version=version) is ErrorCode.CONCURRENT_TRANSACTIONS
 
@@ -110,10 +110,10 @@ def test_empty_id(version: int) -> None:
 @pytest.mark.parametrize("state", [TxnState.PREPARE_COMMIT, TxnState.PREPARE_ABORT])
 def test_prepared_end(state: TxnState) -> None:
     bench = TxnBench()
-    bench.leaders_answer = False
+    bench.leaders_respond = False
     bench.start_at(state, 3, partitions=[ORDERS_0])
     request = add_request(V2_ADD, 500, 3, ORDERS_0)
-    codes = codes_of(bench.ask(request, AddPartitionsToTxnResponse, V2_ADD))
+    codes = codes_of(bench.call(request, AddPartitionsToTxnResponse, V2_ADD))
     assert codes == {ORDERS_0: ErrorCode.CONCURRENT_TRANSACTIONS}
 
 
@@ -121,7 +121,7 @@ def test_prepared_end(state: TxnState) -> None:
 def test_one_unknown_partition_fails_all(version: int) -> None:
     bench, client = begun()
     request = add_request(version, client.producer_id, 0, ORDERS_0, NOWHERE, PARCELS_0)
-    response = bench.ask(request, AddPartitionsToTxnResponse, version, frozenset({"parcels"}))
+    response = bench.call(request, AddPartitionsToTxnResponse, version, frozenset({"parcels"}))
     assert codes_of(response) == {
         ORDERS_0: ErrorCode.OPERATION_NOT_ATTEMPTED,
         NOWHERE: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -180,7 +180,7 @@ def test_each_transaction_of_a_request_has_its_own_result() -> None:
         add_request(5, b.producer_id, 0, ORDERS_0, ORDERS_1, transactional_id="b", verify_only=True),
         add_request(5, 1, 0, PARCELS_0, transactional_id="c"),
     )
-    response = bench.ask(request, AddPartitionsToTxnResponse, 5)
+    response = bench.call(request, AddPartitionsToTxnResponse, 5)
     assert [
         (each.transactional_id, [code for topic in each.topic_results for code in _codes(topic)])
         for each in response.results_by_transaction
@@ -203,7 +203,7 @@ def test_failed_append_affects_only_transactions_with_records() -> None:
         add_request(5, a.producer_id, 0, ORDERS_0, transactional_id="a"),
         add_request(5, b.producer_id, 0, ORDERS_1, transactional_id="b", verify_only=True),
     )
-    codes = codes_of(bench.ask(request, AddPartitionsToTxnResponse, 5))
+    codes = codes_of(bench.call(request, AddPartitionsToTxnResponse, 5))
     assert codes == {ORDERS_0: ErrorCode.COORDINATOR_NOT_AVAILABLE, ORDERS_1: ErrorCode.NONE}
 
 
@@ -234,7 +234,7 @@ def test_verification_of_another_producer_or_id() -> None:
 def test_verification_ignores_a_pending_add() -> None:
     bench, client = begun(tv2=False)
     client.add(ORDERS_0)
-    bench.commits_at_once = False
+    bench.commits_immediately = False
     bench.send(add_request(V1_ADD, client.producer_id, 0, ORDERS_1), V1_ADD)
     assert client.verify(ORDERS_0) is ErrorCode.NONE
     assert client.verify(ORDERS_1) is ErrorCode.TRANSACTION_ABORTABLE
@@ -245,7 +245,7 @@ def test_verification_ignores_a_pending_add() -> None:
 def test_verification_of_a_prepared_end() -> None:
     bench, client = begun(tv2=False)
     client.add(ORDERS_0)
-    bench.leaders_answer = False
+    bench.leaders_respond = False
     client.commit()
     assert client.verify(ORDERS_0) is ErrorCode.CONCURRENT_TRANSACTIONS
 
@@ -281,9 +281,9 @@ def test_offsets_of_unknown_and_empty_ids() -> None:
     bench = TxnBench()
     unknown = AddOffsetsToTxnRequest(transactional_id="t", group_id="g")
     nameless = AddOffsetsToTxnRequest(transactional_id="", group_id="g")
-    code = bench.ask(unknown, AddOffsetsToTxnResponse).error_code
+    code = bench.call(unknown, AddOffsetsToTxnResponse).error_code
     assert code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert bench.ask(nameless, AddOffsetsToTxnResponse).error_code == ErrorCode.INVALID_REQUEST
+    assert bench.call(nameless, AddOffsetsToTxnResponse).error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_failed_append_of_offsets() -> None:

@@ -48,20 +48,20 @@ def listed(
         duration_filter=duration_ms,
         transactional_id_pattern=pattern,
     )
-    response = bench.ask(request, ListTransactionsResponse)
+    response = bench.call(request, ListTransactionsResponse)
     assert response.error_code == ErrorCode.NONE
     return [each.transactional_id for each in response.transaction_states]
 
 
 def described(bench: TxnBench, transactional_id: str) -> TransactionState:
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-    (state,) = bench.ask(request, DescribeTransactionsResponse).transaction_states
+    (state,) = bench.call(request, DescribeTransactionsResponse).transaction_states
     assert state.transactional_id == transactional_id
     return state
 
 
 def test_list_all(bench: TxnBench) -> None:
-    response = bench.ask(ListTransactionsRequest(), ListTransactionsResponse, 0)
+    response = bench.call(ListTransactionsRequest(), ListTransactionsResponse, 0)
     assert [(each.transactional_id, each.transaction_state) for each in response.transaction_states] == [
         ("idle", "Empty"),
         ("done", "CompleteCommit"),
@@ -77,7 +77,7 @@ def test_list_by_state(bench: TxnBench) -> None:
 
 def test_list_by_unknown_states(bench: TxnBench) -> None:
     request = ListTransactionsRequest(state_filters=["ongoing", "Ongoing", "Nonsense"])
-    response = bench.ask(request, ListTransactionsResponse)
+    response = bench.call(request, ListTransactionsResponse)
     assert response.unknown_state_filters == ["ongoing", "Nonsense"]
     assert [each.transactional_id for each in response.transaction_states] == ["open"]
     assert listed(bench, states=["ongoing"]) == []
@@ -103,7 +103,7 @@ def test_list_by_pattern(bench: TxnBench) -> None:
 
 def test_list_with_an_invalid_pattern(bench: TxnBench) -> None:
     request = ListTransactionsRequest(transactional_id_pattern="(")
-    response = bench.ask(request, ListTransactionsResponse)
+    response = bench.call(request, ListTransactionsResponse)
     assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
@@ -127,7 +127,7 @@ def test_describe_an_unknown_id(bench: TxnBench) -> None:
 
 
 def test_uncommitted_state_is_not_shown(bench: TxnBench) -> None:
-    bench.commits_at_once = False
+    bench.commits_immediately = False
     bench.send(init_request("new"))
     assert "new" not in listed(bench)
     assert described(bench, "new").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND

@@ -28,9 +28,9 @@ def ended(*, commit: bool = True) -> TxnClient:
     client = TxnClient(TxnBench(), tv2=False)
     client.init()
     client.add(ORDERS_0, PARCELS_0)
-    client.bench.leaders_answer = False
+    client.bench.leaders_respond = False
     token = client.send_end(commit=commit)
-    assert client.bench.answer(token, EndTxnResponse).error_code == ErrorCode.NONE
+    assert client.bench.response(token, EndTxnResponse).error_code == ErrorCode.NONE
     return client
 
 
@@ -40,12 +40,12 @@ def send_add(client: TxnClient, epoch: int | None = None) -> int:
 
 
 def code_of(client: TxnClient, token: int) -> ErrorCode:
-    return codes_of(client.bench.answer(token, AddPartitionsToTxnResponse))[ORDERS_1]
+    return codes_of(client.bench.response(token, AddPartitionsToTxnResponse))[ORDERS_1]
 
 
 def write_markers(bench: TxnBench) -> None:
     while bench.sends:
-        bench.answer_markers()
+        bench.respond_to_markers()
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -54,7 +54,7 @@ def test_the_next_transaction_begins_when_the_last_marker_is_written(commit: boo
     bench = client.bench
     token = send_add(client)
     assert bench.is_parked(token)
-    bench.answer_markers()
+    bench.respond_to_markers()
     assert bench.is_parked(token), "another partition has no marker yet"
     write_markers(bench)
     assert code_of(client, token) is ErrorCode.NONE
@@ -68,7 +68,7 @@ def test_request_waits_until_the_completion_is_committed() -> None:
     client = ended()
     bench = client.bench
     token = send_add(client)
-    bench.commits_at_once = False
+    bench.commits_immediately = False
     write_markers(bench)
     assert bench.is_parked(token)
     bench.commit()
@@ -86,7 +86,7 @@ def test_offsets_wait_too() -> None:
     token = bench.send(request, 3)
     assert bench.is_parked(token)
     write_markers(bench)
-    assert bench.answer(token, AddOffsetsToTxnResponse).error_code == ErrorCode.NONE
+    assert bench.response(token, AddOffsetsToTxnResponse).error_code == ErrorCode.NONE
     assert bench.state() is TxnState.ONGOING
 
 
@@ -149,7 +149,7 @@ def test_append_of_a_delayed_request_may_fail() -> None:
     client = ended()
     bench = client.bench
     token = send_add(client)
-    bench.commits_at_once = False
+    bench.commits_immediately = False
     write_markers(bench)
     bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     bench.commit()

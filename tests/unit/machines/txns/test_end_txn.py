@@ -43,7 +43,7 @@ def loaded(state: TxnState, epoch: int = EPOCH, *, producer_id: int = 500) -> Tx
 def end(
     bench: TxnBench, epoch: int, *, commit: bool, version: int = 5, producer_id: int = 500
 ) -> EndTxnResponse:
-    return bench.ask(end_request(producer_id, epoch, commit=commit), EndTxnResponse, version)
+    return bench.call(end_request(producer_id, epoch, commit=commit), EndTxnResponse, version)
 
 
 # -- version 5 -----------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def test_version_5_of_another_producer(state: TxnState) -> None:
 
 def test_version_5_checks_the_pending_transition_first() -> None:
     bench = loaded(TxnState.EMPTY)
-    bench.commits_at_once = False
+    bench.commits_immediately = False
     bench.send(init_request())
     response = end(bench, 99, commit=True, producer_id=501)
     assert response.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
@@ -102,7 +102,7 @@ def test_unknown_and_empty_ids(version: int) -> None:
     bench = TxnBench()
     assert end(bench, 0, commit=True, version=version).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     nameless = end_request(500, 0, commit=True, transactional_id="")
-    assert bench.ask(nameless, EndTxnResponse, version).error_code == ErrorCode.INVALID_REQUEST
+    assert bench.call(nameless, EndTxnResponse, version).error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_response_is_sent_when_prepare_is_committed() -> None:
@@ -110,7 +110,7 @@ def test_response_is_sent_when_prepare_is_committed() -> None:
     client = TxnClient(bench)
     client.init()
     client.add(ORDERS_0, ORDERS_1)
-    bench.commits_at_once = bench.leaders_answer = False
+    bench.commits_immediately = bench.leaders_respond = False
     token = client.send_end(commit=True)
     assert bench.is_parked(token), "the end is not decided before its record is committed"
     assert bench.sends == []
@@ -123,13 +123,13 @@ def test_response_is_sent_when_prepare_is_committed() -> None:
     assert client.commit() is ErrorCode.CONCURRENT_TRANSACTIONS
     assert client.add(ORDERS_0) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert client.init() is ErrorCode.CONCURRENT_TRANSACTIONS
-    bench.answer_markers()
-    bench.answer_markers()
+    bench.respond_to_markers()
+    bench.respond_to_markers()
     assert bench.state() is TxnState.PREPARE_COMMIT
     assert client.add(ORDERS_0) is ErrorCode.CONCURRENT_TRANSACTIONS, "the completion is not committed yet"
     bench.commit()
     assert bench.state() is TxnState.COMPLETE_COMMIT
-    bench.commits_at_once = True
+    bench.commits_immediately = True
     assert client.add(ORDERS_0) is NONE
 
 
@@ -186,7 +186,7 @@ def test_older_versions_at_another_epoch(version: int, code: ErrorCode, epoch: i
 
 def test_older_versions_check_producer_and_epoch_before_pending() -> None:
     bench = TxnBench()
-    bench.leaders_answer = False
+    bench.leaders_respond = False
     bench.start_at(TxnState.PREPARE_COMMIT, EPOCH, partitions=[ORDERS_0])
     other = end(bench, EPOCH, commit=True, version=4, producer_id=501)
     assert other.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -215,14 +215,14 @@ def test_clients_of_both_versions() -> None:
 @pytest.mark.parametrize("commit", [True, False])
 def test_last_epoch_goes_to_the_markers_and_the_client_gets_a_new_producer_id(commit: bool) -> None:
     bench = loaded(TxnState.ONGOING, 32_766)
-    bench.leaders_answer = False
+    bench.leaders_respond = False
     response = end(bench, 32_766, commit=commit)
     assert (response.producer_id, response.producer_epoch) == (FIRST_PRODUCER_ID, 0)
     prepared = bench.records()[-1].value
     assert prepared is not None
     assert (prepared.producer_id, prepared.producer_epoch) == (500, 32_767)
     assert (prepared.previous_producer_id, prepared.next_producer_id) == (500, FIRST_PRODUCER_ID)
-    bench.answer_markers()
+    bench.respond_to_markers()
     assert [(each.producer_id, each.epoch) for each in bench.markers] == [(500, 32_767)]
     complete = bench.records()[-1].value
     assert complete is not None
@@ -238,9 +238,9 @@ def test_last_epoch_goes_to_the_markers_and_the_client_gets_a_new_producer_id(co
 
 def test_rotation_survives_a_new_coordinator() -> None:
     bench = loaded(TxnState.ONGOING, 32_766)
-    bench.leaders_answer = False
+    bench.leaders_respond = False
     end(bench, 32_766, commit=True)
-    bench.leaders_answer = True
+    bench.leaders_respond = True
     bench.reload()
     assert bench.states()[-1] == "CompleteCommit@0"
     retried = end(bench, 32_766, commit=True)
@@ -265,25 +265,25 @@ def test_empty_abort_at_the_last_epoch_rotates_the_producer_id() -> None:
 
 def test_failed_producer_id_allocation_changes_nothing() -> None:
     bench = loaded(TxnState.ONGOING, 32_766)
-    bench.ids_at_hand = False
+    bench.ids_available = False
     token = bench.send(end_request(500, 32_766, commit=True))
-    bench.give_id(None)
-    assert bench.answer(token, EndTxnResponse).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    bench.allocate_id(None)
+    assert bench.response(token, EndTxnResponse).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert bench.states() == ["Ongoing@32766"]
     token = bench.send(end_request(500, 32_766, commit=True))
-    bench.give_id(77)
-    assert bench.answer(token, EndTxnResponse).producer_id == 77
+    bench.allocate_id(77)
+    assert bench.response(token, EndTxnResponse).producer_id == 77
 
 
 def test_state_is_checked_again_with_the_new_producer_id() -> None:
     bench = loaded(TxnState.ONGOING, 32_766)
-    bench.ids_at_hand = False
+    bench.ids_available = False
     commit = bench.send(end_request(500, 32_766, commit=True))
     abort = bench.send(end_request(500, 32_766, commit=False))
-    bench.give_id(77)
-    bench.give_id(78)
-    assert bench.answer(commit, EndTxnResponse).producer_id == 77
-    assert bench.answer(abort, EndTxnResponse).error_code == INVALID
+    bench.allocate_id(77)
+    bench.allocate_id(78)
+    assert bench.response(commit, EndTxnResponse).producer_id == 77
+    assert bench.response(abort, EndTxnResponse).error_code == INVALID
     assert bench.state() is TxnState.COMPLETE_COMMIT
 
 

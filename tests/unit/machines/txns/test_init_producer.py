@@ -55,7 +55,7 @@ def test_timeout(timeout_ms: int, code: ErrorCode) -> None:
 
 
 def test_rejected_request_allocates_no_producer_id() -> None:
-    response = TxnBench().ask(init_request(timeout_ms=0), InitProducerIdResponse)
+    response = TxnBench().call(init_request(timeout_ms=0), InitProducerIdResponse)
     assert (response.producer_id, response.producer_epoch) == (-1, -1)
 
 
@@ -73,20 +73,20 @@ def test_unknown_id_gets_a_new_producer_id(producer_and_epoch: tuple[int, int]) 
 
 def test_response_waits_for_the_commit() -> None:
     bench = TxnBench()
-    bench.commits_at_once = False
+    bench.commits_immediately = False
     token = bench.send(init_request())
     assert bench.is_parked(token)
     bench.commit()
-    assert bench.answer(token, InitProducerIdResponse).error_code == ErrorCode.NONE
+    assert bench.response(token, InitProducerIdResponse).error_code == ErrorCode.NONE
 
 
 def test_failed_producer_id_allocation_creates_no_transaction() -> None:
     bench = TxnBench()
-    bench.ids_at_hand = False
+    bench.ids_available = False
     token = bench.send(init_request())
     assert bench.is_parked(token)
-    bench.give_id(None)
-    response = bench.answer(token, InitProducerIdResponse)
+    bench.allocate_id(None)
+    response = bench.response(token, InitProducerIdResponse)
     assert response.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert bench.log == []
     assert not bench.shard.state.transactions
@@ -94,13 +94,13 @@ def test_failed_producer_id_allocation_creates_no_transaction() -> None:
 
 def test_two_concurrent_requests_do_not_both_create_the_id() -> None:
     bench = TxnBench()
-    bench.ids_at_hand = bench.commits_at_once = False
+    bench.ids_available = bench.commits_immediately = False
     first, second = bench.send(init_request()), bench.send(init_request())
-    bench.give_id(41)
-    bench.give_id(42)
-    assert bench.answer(second, InitProducerIdResponse).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    bench.allocate_id(41)
+    bench.allocate_id(42)
+    assert bench.response(second, InitProducerIdResponse).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     bench.commit()
-    response = bench.answer(first, InitProducerIdResponse)
+    response = bench.response(first, InitProducerIdResponse)
     assert (response.producer_id, response.producer_epoch) == (41, 0)
 
 
@@ -121,9 +121,9 @@ def test_pending_transition() -> None:
     bench = TxnBench()
     client = TxnClient(bench)
     client.init()
-    bench.commits_at_once = False
+    bench.commits_immediately = False
     bench.send(init_request())
-    response = bench.ask(init_request(), InitProducerIdResponse)
+    response = bench.call(init_request(), InitProducerIdResponse)
     assert response.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
 
 
@@ -131,7 +131,7 @@ def test_pending_transition() -> None:
 @pytest.mark.parametrize("producer_and_epoch", [(-1, -1), (500, 3), (9, 9)])
 def test_prepared_end(state: TxnState, producer_and_epoch: tuple[int, int]) -> None:
     bench = TxnBench()
-    bench.leaders_answer = False
+    bench.leaders_respond = False
     bench.start_at(state, 3, partitions=[ORDERS_0])
     assert TxnClient(bench).init(*producer_and_epoch) is ErrorCode.CONCURRENT_TRANSACTIONS
 
@@ -141,7 +141,7 @@ def test_prepared_end(state: TxnState, producer_and_epoch: tuple[int, int]) -> N
 def test_another_producer_id_is_fenced(state: TxnState, version: int, code: ErrorCode) -> None:
     bench = TxnBench()
     bench.start_at(state, 3)
-    response = bench.ask(init_request("t", 501, 3), InitProducerIdResponse, version)
+    response = bench.call(init_request("t", 501, 3), InitProducerIdResponse, version)
     assert response.error_code == code
 
 
@@ -215,7 +215,7 @@ def test_retry_of_a_producer_that_was_fenced_in_between() -> None:
 def test_idle_with_another_epoch(state: TxnState, epoch: int, version: int, code: ErrorCode) -> None:
     bench = TxnBench()
     bench.start_at(state, 3)
-    assert bench.ask(init_request("t", 500, epoch), InitProducerIdResponse, version).error_code == code
+    assert bench.call(init_request("t", 500, epoch), InitProducerIdResponse, version).error_code == code
 
 
 def test_last_epoch_of_a_version_2_end_counts_as_the_previous_epoch() -> None:
@@ -274,10 +274,10 @@ def test_exhausted_with_another_epoch() -> None:
 def test_exhausted_and_failed_producer_id_allocation() -> None:
     bench = TxnBench()
     bench.start_at(TxnState.EMPTY, 32_766)
-    bench.ids_at_hand = False
+    bench.ids_available = False
     token = bench.send(init_request())
-    bench.give_id(None)
-    response = bench.answer(token, InitProducerIdResponse)
+    bench.allocate_id(None)
+    response = bench.response(token, InitProducerIdResponse)
     assert response.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert bench.states() == ["Empty@32766"]
 

@@ -30,7 +30,7 @@ def second_transaction(*, tv2: bool) -> tuple[TxnBench, TxnClient]:
 def test_late_end_txn_cannot_end_the_next_transaction(commit: bool) -> None:
     """KAFKA-17754: the epoch was bumped, so the late request carries the previous one."""
     bench, client = second_transaction(tv2=True)
-    late = bench.ask(end_request(client.producer_id, 0, commit=commit), EndTxnResponse)
+    late = bench.call(end_request(client.producer_id, 0, commit=commit), EndTxnResponse)
     assert late.error_code == ErrorCode.PRODUCER_FENCED
     assert bench.state() is TxnState.ONGOING
     assert client.commit() is ErrorCode.NONE
@@ -111,13 +111,13 @@ def test_retried_marker_equals_the_first_one() -> None:
     client = TxnClient(bench)
     client.init()
     client.add(ORDERS_0)
-    bench.leaders_answer = False
+    bench.leaders_respond = False
     client.commit()
     first = bench.sends[0].markers
     bench.lose_markers()
     bench.advance(100)
     assert bench.sends[0].markers == first
-    bench.answer_markers()
+    bench.respond_to_markers()
     assert bench.state() is TxnState.COMPLETE_COMMIT
 
 
@@ -151,7 +151,7 @@ def test_overflow_between_decision_and_markers(reload: bool) -> None:
     bench.start_at(TxnState.ONGOING, 32_766, partitions=[ORDERS_0])
     client = TxnClient(bench)
     client.producer_id, client.epoch = 500, 32_766
-    bench.leaders_answer = False
+    bench.leaders_respond = False
     assert client.commit() is ErrorCode.NONE
     assert (client.producer_id, client.epoch) == (FIRST_PRODUCER_ID, 0)
     assert client.add(ORDERS_1) is ErrorCode.CONCURRENT_TRANSACTIONS, (
@@ -159,9 +159,9 @@ def test_overflow_between_decision_and_markers(reload: bool) -> None:
     )
     if reload:
         bench.reload()
-    bench.answer_markers()
+    bench.respond_to_markers()
     assert [(each.producer_id, each.epoch) for each in bench.markers] == [(500, 32_767)]
-    bench.leaders_answer = True
+    bench.leaders_respond = True
     assert client.add(ORDERS_1) is ErrorCode.NONE
     assert client.commit() is ErrorCode.NONE
     assert (client.producer_id, client.epoch) == (FIRST_PRODUCER_ID, 1)
@@ -186,13 +186,13 @@ def test_no_marker_is_sent_before_the_commit() -> None:
     client = TxnClient(bench)
     client.init()
     client.add(ORDERS_0)
-    bench.commits_at_once = False
+    bench.commits_immediately = False
     token = client.send_end(commit=True)
     assert bench.sends == []
     assert bench.markers == []
     assert bench.is_parked(token)
     bench.log.pop()
-    bench.commits_at_once = True
+    bench.commits_immediately = True
     bench.reload()
     assert bench.state() is TxnState.ONGOING
     assert client.abort() is ErrorCode.NONE

@@ -22,7 +22,7 @@ def ending(*partitions: TopicPartition, commit: bool = True, tv2: bool = True) -
     client = TxnClient(bench, tv2=tv2)
     client.init()
     client.add(*partitions)
-    bench.leaders_answer = False
+    bench.leaders_respond = False
     client.ended(client.send_end(commit=commit))
     return bench
 
@@ -41,7 +41,7 @@ def test_one_request_for_each_leader() -> None:
 @pytest.mark.parametrize(("tv2", "epoch", "version"), [(True, 1, 2), (False, 0, 0)])
 def test_content_of_a_marker(commit: bool, tv2: bool, epoch: int, version: int) -> None:
     bench = ending(ORDERS_0, commit=commit, tv2=tv2)
-    bench.answer_markers()
+    bench.respond_to_markers()
     (marker,) = bench.markers
     assert (marker.producer_id, marker.epoch) == (bench.metadata().producer_id, epoch)
     assert marker.commits is commit
@@ -55,13 +55,13 @@ def test_decisions_committed_together_share_requests() -> None:
     for client in clients:
         client.init()
         client.add(ORDERS_0, ORDERS_1)
-    bench.leaders_answer = bench.commits_at_once = False
+    bench.leaders_respond = bench.commits_immediately = False
     for client in clients:
         client.send_end(commit=True)
     bench.commit()
     assert [(send.node, len(send.markers)) for send in bench.sends] == [(1, 3), (2, 3)]
-    bench.answer_markers()
-    bench.answer_markers()
+    bench.respond_to_markers()
+    bench.respond_to_markers()
     assert len(bench.uncommitted) == 1, "completions share a batch, too"
     bench.commit()
     assert {bench.state(name) for name in "abc"} == {TxnState.COMPLETE_COMMIT}
@@ -69,9 +69,9 @@ def test_decisions_committed_together_share_requests() -> None:
 
 def test_completed_when_the_last_partition_has_its_marker() -> None:
     bench = ending(ORDERS_0, ORDERS_1)
-    bench.answer_markers()
+    bench.respond_to_markers()
     assert bench.states()[-1] == "PrepareCommit@1"
-    bench.answer_markers()
+    bench.respond_to_markers()
     assert bench.states()[-1] == "CompleteCommit@1"
 
 
@@ -89,13 +89,13 @@ def test_completed_when_the_last_partition_has_its_marker() -> None:
 )
 def test_error_is_retried_after_the_backoff(code: ErrorCode) -> None:
     bench = ending(ORDERS_1, PARCELS_0)
-    bench.answer_markers(lambda marker: code if marker.partition == PARCELS_0 else ErrorCode.NONE)
+    bench.respond_to_markers(lambda marker: code if marker.partition == PARCELS_0 else ErrorCode.NONE)
     assert bench.sends == []
     bench.advance(RETRY_MS - 1)
     assert bench.sends == []
     bench.advance(1)
     assert targets(bench) == {2: {PARCELS_0}}, "the other partition has its marker"
-    bench.answer_markers()
+    bench.respond_to_markers()
     assert bench.state() is TxnState.COMPLETE_COMMIT
 
 
@@ -117,7 +117,7 @@ def test_partitions_missing_in_a_response_are_retried() -> None:
 def test_second_response_to_a_request_is_ignored() -> None:
     bench = ending(ORDERS_0)
     send = bench.sends[0]
-    bench.answer_markers(ErrorCode.REQUEST_TIMED_OUT)
+    bench.respond_to_markers(ErrorCode.REQUEST_TIMED_OUT)
     bench.run(MarkersResult(send.send_id, None))
     bench.advance(RETRY_MS)
     assert len(bench.sends) == 1
@@ -125,7 +125,7 @@ def test_second_response_to_a_request_is_ignored() -> None:
 
 def test_retry_goes_to_the_new_leader_at_once() -> None:
     bench = ending(ORDERS_0)
-    bench.answer_markers(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    bench.respond_to_markers(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     cluster = default_cluster()
     cluster.leaders["orders"] = [3, 2, 1, 2]
     bench.change_cluster(cluster)
@@ -155,8 +155,8 @@ def test_partition_without_a_leader_waits_for_one() -> None:
 
 def test_deleted_topic_needs_no_marker() -> None:
     bench = ending(ORDERS_0, PARCELS_0)
-    bench.answer_markers()
-    bench.answer_markers(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    bench.respond_to_markers()
+    bench.respond_to_markers(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     bench.change_cluster(Cluster({"orders": [1]}))
     assert bench.state() is TxnState.COMPLETE_COMMIT
     assert [each.partition for each in bench.markers] == [ORDERS_0]
@@ -176,15 +176,15 @@ def test_transaction_whose_topics_are_all_deleted_completes() -> None:
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED])
 def test_fenced_markers_stop_until_the_shard_is_reloaded(code: ErrorCode) -> None:
     bench = ending(ORDERS_0, ORDERS_1)
-    bench.answer_markers(code)
+    bench.respond_to_markers(code)
     assert bench.fenced == ["t"]
-    bench.answer_markers(ErrorCode.REQUEST_TIMED_OUT)
+    bench.respond_to_markers(ErrorCode.REQUEST_TIMED_OUT)
     bench.advance(10 * RETRY_MS)
     bench.change_cluster(default_cluster())
     assert bench.sends == []
     assert bench.state() is TxnState.PREPARE_COMMIT
     assert TxnClient(bench).init() is ErrorCode.CONCURRENT_TRANSACTIONS
-    bench.leaders_answer = True
+    bench.leaders_respond = True
     bench.reload()
     assert bench.state() is TxnState.COMPLETE_COMMIT
     assert {each.coordinator_epoch for each in bench.markers} == {bench.coordinator_epoch}
@@ -196,12 +196,12 @@ def test_other_transactions_of_the_request_continue_when_one_is_fenced() -> None
     for client in (a, b):
         client.init()
         client.add(ORDERS_0)
-    bench.commits_at_once = bench.leaders_answer = False
+    bench.commits_immediately = bench.leaders_respond = False
     a.send_end(commit=True)
     b.send_end(commit=True)
     bench.commit()
-    bench.commits_at_once = True
-    bench.answer_markers(
+    bench.commits_immediately = True
+    bench.respond_to_markers(
         lambda marker: (
             ErrorCode.INVALID_PRODUCER_EPOCH if marker.producer_id == a.producer_id else ErrorCode.NONE
         )
@@ -214,7 +214,7 @@ def test_other_transactions_of_the_request_continue_when_one_is_fenced() -> None
 def test_completion_that_failed_to_append_is_retried(code: ErrorCode) -> None:
     bench = ending(ORDERS_0)
     bench.append_error = code
-    bench.answer_markers()
+    bench.respond_to_markers()
     assert bench.state() is TxnState.PREPARE_COMMIT
     assert TxnClient(bench).init() is ErrorCode.CONCURRENT_TRANSACTIONS
     bench.advance(RETRY_MS)
@@ -224,6 +224,6 @@ def test_completion_that_failed_to_append_is_retried(code: ErrorCode) -> None:
 
 def test_no_timer_remains() -> None:
     bench = ending(ORDERS_0)
-    bench.answer_markers()
+    bench.respond_to_markers()
     bench.run(TimerFired())
     assert bench.sends == []

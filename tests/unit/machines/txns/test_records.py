@@ -28,11 +28,11 @@ def test_records_of_a_version_2_transaction() -> None:
     bench.advance(10)
     client.add(ORDERS_0)
     bench.advance(10)
-    bench.leaders_answer = False
+    bench.leaders_respond = False
     client.commit()
     bench.advance(10)
     while bench.sends:
-        bench.answer_markers()
+        bench.respond_to_markers()
     assert bench.states() == ["Empty@0", "Ongoing@0", "Ongoing@0", "PrepareCommit@1", "CompleteCommit@1"]
     empty, first, second, prepared, complete = values(bench)
 
@@ -121,7 +121,7 @@ def test_transaction_version_0_rejects_version_2_requests() -> None:
     client.init()
     assert client.add(ORDERS_0) is ErrorCode.UNSUPPORTED_VERSION
     request = end_request(client.producer_id, client.epoch, commit=False)
-    assert bench.ask(request, EndTxnResponse).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert bench.call(request, EndTxnResponse).error_code == ErrorCode.UNSUPPORTED_VERSION
     assert bench.states() == ["Empty@0"]
     assert client.add(ORDERS_0, version=3) is ErrorCode.NONE, "no transition is pending"
 

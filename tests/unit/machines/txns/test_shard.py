@@ -42,10 +42,10 @@ def test_prepared_transaction_is_completed_with_the_new_coordinator_epoch(commit
     client = TxnClient(bench, tv2=tv2)
     client.init()
     client.add(ORDERS_0, ORDERS_1)
-    bench.leaders_answer = False
+    bench.leaders_respond = False
     client.ended(client.send_end(commit=commit))
-    bench.answer_markers()
-    bench.leaders_answer = True
+    bench.respond_to_markers()
+    bench.leaders_respond = True
     bench.reload()
     outcome = TxnState.COMPLETE_COMMIT if commit else TxnState.COMPLETE_ABORT
     assert bench.state() is outcome
@@ -60,10 +60,10 @@ def test_prepared_transaction_is_completed_with_the_new_coordinator_epoch(commit
 
 def test_requests_wait_for_the_completion_of_a_loaded_transaction() -> None:
     bench = TxnBench()
-    bench.leaders_answer = False
+    bench.leaders_respond = False
     bench.start_at(TxnState.PREPARE_ABORT, 3, partitions=[ORDERS_0])
     assert TxnClient(bench).init() is ErrorCode.CONCURRENT_TRANSACTIONS
-    response = bench.ask(end_request(500, 3, commit=False), EndTxnResponse)
+    response = bench.call(end_request(500, 3, commit=False), EndTxnResponse)
     assert response.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
 
 
@@ -133,22 +133,22 @@ def test_requests_before_and_after_leading_are_rejected() -> None:
 
 def test_requests_waiting_for_a_producer_id_fail() -> None:
     bench = TxnBench()
-    bench.ids_at_hand = False
+    bench.ids_available = False
     token = bench.send(init_request())
     query = bench.allocations[0]
     bench.run(Unloaded())
-    assert bench.answer(token, InitProducerIdResponse).error_code == ErrorCode.NOT_COORDINATOR
+    assert bench.response(token, InitProducerIdResponse).error_code == ErrorCode.NOT_COORDINATOR
     bench.run(ProducerIdAllocated(query.allocation, 77))
     assert bench.log == []
 
 
 def test_requests_waiting_for_a_commit_fail() -> None:
     bench = TxnBench()
-    bench.commits_at_once = False
+    bench.commits_immediately = False
     token = bench.send(init_request())
     bench.fail_uncommitted(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     bench.run(Unloaded())
-    assert bench.answer(token, InitProducerIdResponse).error_code == ErrorCode.NOT_COORDINATOR
+    assert bench.response(token, InitProducerIdResponse).error_code == ErrorCode.NOT_COORDINATOR
 
 
 def test_unloaded_shard_does_nothing() -> None:
@@ -156,7 +156,7 @@ def test_unloaded_shard_does_nothing() -> None:
     client = TxnClient(bench)
     client.init()
     client.add(ORDERS_0)
-    bench.leaders_answer = False
+    bench.leaders_respond = False
     client.commit()
     send = bench.sends.pop()
     size = len(bench.log)
@@ -173,7 +173,7 @@ def test_commit_event_after_the_unload() -> None:
     client = TxnClient(bench)
     client.init()
     client.add(ORDERS_0)
-    bench.commits_at_once = False
+    bench.commits_immediately = False
     client.send_end(commit=True)
     bench.run(Unloaded())
     bench.commit()

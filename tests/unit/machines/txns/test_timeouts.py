@@ -101,12 +101,12 @@ def test_version_1_client_after_its_transaction_timed_out() -> None:
 
 def test_abort_waits_for_a_pending_transition() -> None:
     bench, client = open_transaction()
-    bench.commits_at_once = False
+    bench.commits_immediately = False
     bench.send(add_request(V1_ADD, client.producer_id, 0, ORDERS_1), V1_ADD)
     bench.advance(TIMEOUT_MS + 1)
     assert bench.states()[-1] == "Ongoing@0"
     bench.commit()
-    bench.commits_at_once = True
+    bench.commits_immediately = True
     bench.advance(0)
     assert bench.state() is TxnState.COMPLETE_ABORT
     assert {each.partition for each in bench.markers} == {ORDERS_0, ORDERS_1}
@@ -141,12 +141,12 @@ def test_init_whose_fence_failed_to_append_bumps_the_epoch_once() -> None:
 def test_last_epoch_rotates_once_a_producer_id_is_allocated() -> None:
     bench = TxnBench()
     bench.start_at(TxnState.ONGOING, 32_766, partitions=[ORDERS_0])
-    bench.ids_at_hand = False
+    bench.ids_available = False
     bench.advance(TIMEOUT_MS + 1)
-    bench.give_id(None)
+    bench.allocate_id(None)
     assert bench.state() is TxnState.ONGOING
     bench.advance(RETRY_MS)
-    bench.give_id(77)
+    bench.allocate_id(77)
     assert bench.states()[-2:] == ["PrepareAbort@32767", "CompleteAbort@0"]
     assert bench.metadata().producer_id == 77
     assert [(each.producer_id, each.epoch) for each in bench.markers] == [(500, 32_767)]
@@ -155,12 +155,12 @@ def test_last_epoch_rotates_once_a_producer_id_is_allocated() -> None:
 def test_late_producer_id_is_not_used() -> None:
     bench = TxnBench()
     bench.start_at(TxnState.ONGOING, 32_766, partitions=[ORDERS_0])
-    bench.ids_at_hand = False
+    bench.ids_available = False
     bench.advance(TIMEOUT_MS + 1)
     client = TxnClient(bench, tv2=False)
     client.producer_id, client.epoch = 500, 32_766
     assert client.commit() is ErrorCode.NONE
-    bench.give_id(77)
+    bench.allocate_id(77)
     assert bench.states()[-1] == "CompleteCommit@32766"
 
 
@@ -235,7 +235,7 @@ def test_open_and_pending_ids_do_not_expire() -> None:
     client.add(ORDERS_0)
     bench.advance(30_000)
     assert bench.state() is TxnState.ONGOING
-    bench.leaders_answer = False
+    bench.leaders_respond = False
     client.commit()
     bench.advance(30_000)
     assert bench.state() is TxnState.PREPARE_COMMIT
@@ -266,10 +266,10 @@ def largest_batch(bench: TxnBench) -> int:
     largest = 0
     while (deadline_ms := bench.shard.deadline_ms()) is not None and deadline_ms <= bench.now_ms:
         before = len(bench.log)
-        bench.commits_at_once = False
+        bench.commits_immediately = False
         bench.run(TimerFired())
         largest = max(largest, sum(len(key) + len(value or b"") for key, value in bench.log[before:]))
-        bench.commits_at_once = True
+        bench.commits_immediately = True
         bench.commit()
     return largest
 
@@ -299,7 +299,7 @@ def test_large_transactions_that_time_out_together_fit_into_batches() -> None:
 
 def test_ends_that_failed_to_append_together_fit_into_batches() -> None:
     bench = TxnBench()
-    bench.leaders_answer = False
+    bench.leaders_respond = False
     for number in range(60):
         client = TxnClient(bench, f"{number}-" + "t" * 30_000)
         client.init()
@@ -307,7 +307,7 @@ def test_ends_that_failed_to_append_together_fit_into_batches() -> None:
         client.commit()
     while bench.sends:
         bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
-        bench.answer_markers()
+        bench.respond_to_markers()
     bench.now_ms = bench.settings.retry_backoff_ms
     assert largest_batch(bench) < MAX_MESSAGE_BYTES
     states = {each.metadata.state for each in bench.shard.state.transactions.values()}

@@ -79,7 +79,7 @@ class Clients:
             if client.sync(assignments) is None:
                 self.calling[client] = "sync"
         elif choice < 0.6:
-            client.beat()
+            client.heartbeat()
         elif choice < 0.65:
             client.commit(1)
         else:
@@ -121,6 +121,6 @@ def test_any_order_of_requests_leaves_none_unanswered(seed: int) -> None:
         clients.check()
     clients.bench.advance(1_000_000)
     clients.check()
-    assert clients.bench.unanswered == []
+    assert clients.bench.pending_requests == []
     group = clients.bench.shard.state.groups.get("g")
     assert group is None or group.is_empty

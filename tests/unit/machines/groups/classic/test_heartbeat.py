@@ -12,13 +12,13 @@ def test_invalid_heartbeats() -> None:
     bench = GroupBench()
     a = ClassicClient(bench, "a")
     stable_group(bench, a)
-    assert a.beat() is ErrorCode.NONE
+    assert a.heartbeat() is ErrorCode.NONE
     a.generation = 2
-    assert a.beat() is ErrorCode.ILLEGAL_GENERATION
+    assert a.heartbeat() is ErrorCode.ILLEGAL_GENERATION
     a.member_id = "unknown"
-    assert a.beat() is ErrorCode.UNKNOWN_MEMBER_ID
-    assert ClassicClient(bench, "b", group="absent").beat() is ErrorCode.UNKNOWN_MEMBER_ID
-    assert ClassicClient(bench, "b", group="").beat() is ErrorCode.INVALID_GROUP_ID
+    assert a.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
+    assert ClassicClient(bench, "b", group="absent").heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
+    assert ClassicClient(bench, "b", group="").heartbeat() is ErrorCode.INVALID_GROUP_ID
 
 
 def test_heartbeats_before_the_assignment_are_accepted() -> None:
@@ -27,7 +27,7 @@ def test_heartbeats_before_the_assignment_are_accepted() -> None:
     a.join()
     bench.advance(3_000)
     a.joined()
-    assert a.beat() is ErrorCode.NONE
+    assert a.heartbeat() is ErrorCode.NONE
 
 
 def test_session_expires_to_the_millisecond_and_the_others_rebalance() -> None:
@@ -35,13 +35,13 @@ def test_session_expires_to_the_millisecond_and_the_others_rebalance() -> None:
     a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b", session_ms=6_000)
     stable_group(bench, a, b)
     bench.advance(3_000)
-    b.beat()
-    a.beat()
+    b.heartbeat()
+    a.heartbeat()
     bench.advance(5_999)
-    assert a.beat() is ErrorCode.NONE
+    assert a.heartbeat() is ErrorCode.NONE
     bench.advance(1)
-    assert a.beat() is ErrorCode.REBALANCE_IN_PROGRESS
-    assert b.beat() is ErrorCode.UNKNOWN_MEMBER_ID
+    assert a.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert b.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_heartbeats_renew_the_session_during_a_rebalance() -> None:
@@ -51,11 +51,11 @@ def test_heartbeats_renew_the_session_during_a_rebalance() -> None:
     b.join()
     for _ in range(3):
         bench.advance(9_000)
-        assert a.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+        assert a.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     assert b.waits
     bench.advance(3_000)
     assert b.joined().generation_id == 2, "the rebalance timeout of the members is thirty seconds"
-    assert a.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "the member sent heartbeats but did not rejoin"
+    assert a.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID, "the member sent heartbeats but did not rejoin"
 
 
 def test_commit_renews_the_session_too() -> None:
@@ -65,7 +65,7 @@ def test_commit_renews_the_session_too() -> None:
     for offset in range(5):
         bench.advance(9_000)
         assert a.commit(offset) is ErrorCode.NONE
-    assert a.beat() is ErrorCode.NONE
+    assert a.heartbeat() is ErrorCode.NONE
 
 
 def test_last_expired_session_leaves_an_empty_group_in_the_log() -> None:
@@ -78,4 +78,4 @@ def test_last_expired_session_leaves_an_empty_group_in_the_log() -> None:
     assert (value.protocol_type, value.generation) == ("consumer", 2)
     assert (value.protocol, value.leader, value.members) == (None, None, [])
     assert value.current_state_timestamp == bench.wall_ms
-    assert a.beat() is ErrorCode.UNKNOWN_MEMBER_ID
+    assert a.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID

@@ -10,7 +10,7 @@ from ruslo.protocol.messages.group_metadata_key import GroupMetadataKey
 from ruslo.protocol.messages.group_metadata_value import GroupMetadataValue
 from ruslo.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from ruslo.protocol.messages.join_group_response import JoinGroupResponse
-from tests.support.groups.classic_client import ClassicClient, settle, stable_group, subscription
+from tests.support.groups.classic_client import ClassicClient, complete_rebalance, stable_group, subscription
 from tests.support.groups.group_bench import WALL_MS, GroupBench
 
 
@@ -69,7 +69,7 @@ def test_version_0_rebalances_within_the_session_timeout() -> None:
     new = ClassicClient(bench, "new", session_ms=7_000, rebalance_ms=1_000)
     new.join()
     bench.advance(6_999)
-    assert old.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert old.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     assert new.waits
     bench.advance(1)
     assert [each.member_id for each in new.joined().members] == [new.member_id]
@@ -156,7 +156,7 @@ def test_protocol_listed_twice_counts_once() -> None:
     parked = bench.send(request, 3)
     a.join()
     assert a.last_join.protocol_name == "range", "each member has one vote"
-    assert bench.answer(parked, JoinGroupResponse).error_code == ErrorCode.NONE
+    assert bench.response(parked, JoinGroupResponse).error_code == ErrorCode.NONE
 
 
 def test_initial_delay_is_extended_while_members_join() -> None:
@@ -217,7 +217,7 @@ def test_pending_dynamic_id_cannot_replace_a_static_member() -> None:
     assert rejected(b) is ErrorCode.FENCED_INSTANCE_ID
     b.instance = "j"
     assert rejected(b) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert a.beat() is ErrorCode.NONE
+    assert a.heartbeat() is ErrorCode.NONE
     assert a.leave() is ErrorCode.NONE
 
 
@@ -229,7 +229,7 @@ def test_group_max_size_counts_members_and_parked_joins() -> None:
     assert full is not None
     assert full.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert full.member_id == ""
-    assert a.beat() is ErrorCode.NONE, "the current members are not affected"
+    assert a.heartbeat() is ErrorCode.NONE, "the current members are not affected"
 
     assert a.join() is None, "the leader rejoins, so the group rebalances"
     assert c.join() is None, "only one join is parked, so one more member fits"
@@ -247,7 +247,7 @@ def test_rejoin_of_an_unchanged_follower_completes_at_once() -> None:
     assert response.generation_id == 1
     assert response.leader == a.member_id
     assert response.members == []
-    assert a.beat() is ErrorCode.NONE
+    assert a.heartbeat() is ErrorCode.NONE
 
 
 def test_rejoin_of_a_follower_with_another_subscription_rebalances() -> None:
@@ -256,7 +256,7 @@ def test_rejoin_of_a_follower_with_another_subscription_rebalances() -> None:
     stable_group(bench, a, b)
     b.protocols = {"range": subscription(["orders", "parcels"])}
     assert b.join() is None
-    assert a.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert a.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     assert a.join() is not None
     assert b.joined().generation_id == 2
 
@@ -266,7 +266,7 @@ def test_rejoin_of_the_leader_always_rebalances() -> None:
     a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b")
     stable_group(bench, a, b)
     assert a.join() is None
-    assert b.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert b.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_rejoin_while_the_leader_assigns_repeats_the_response() -> None:
@@ -316,4 +316,4 @@ def test_generations_continue_after_all_members_left() -> None:
     again.join()
     bench.advance(3_000)
     assert again.joined().generation_id == 3
-    settle(again)
+    complete_rebalance(again)

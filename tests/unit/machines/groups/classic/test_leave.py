@@ -16,8 +16,8 @@ def test_leaving_starts_a_rebalance_at_once() -> None:
     a, b = ClassicClient(bench, "a"), ClassicClient(bench, "b")
     stable_group(bench, a, b)
     assert a.leave() is ErrorCode.NONE
-    assert a.beat() is ErrorCode.UNKNOWN_MEMBER_ID
-    assert b.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert a.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
+    assert b.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     response = b.join()
     assert response is not None
     assert response.leader == b.member_id
@@ -53,12 +53,12 @@ def test_old_versions_have_a_top_level_error(version: int) -> None:
     a = ClassicClient(bench, "a")
     stable_group(bench, a)
     request = LeaveGroupRequest(group_id="g", member_id=a.member_id)
-    assert bench.ask(request, LeaveGroupResponse, version).error_code == ErrorCode.NONE
-    assert bench.ask(request, LeaveGroupResponse, version).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert bench.call(request, LeaveGroupResponse, version).error_code == ErrorCode.NONE
+    assert bench.call(request, LeaveGroupResponse, version).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     request.group_id = "absent"
-    assert bench.ask(request, LeaveGroupResponse, version).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert bench.call(request, LeaveGroupResponse, version).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     request.group_id = ""
-    assert bench.ask(request, LeaveGroupResponse, version).error_code == ErrorCode.INVALID_GROUP_ID
+    assert bench.call(request, LeaveGroupResponse, version).error_code == ErrorCode.INVALID_GROUP_ID
 
 
 def test_several_members_each_have_an_error() -> None:
@@ -75,7 +75,7 @@ def test_several_members_each_have_an_error() -> None:
         MemberIdentity(member_id="", group_instance_id=None),
         MemberIdentity(member_id="wrong", group_instance_id="i-c"),
     ]
-    response = bench.ask(LeaveGroupRequest(group_id="g", members=members), LeaveGroupResponse)
+    response = bench.call(LeaveGroupRequest(group_id="g", members=members), LeaveGroupResponse)
     assert response.error_code == ErrorCode.NONE
     codes = [
         ErrorCode.NONE,
@@ -89,13 +89,13 @@ def test_several_members_each_have_an_error() -> None:
         MemberResponse(member_id=m.member_id, group_instance_id=m.group_instance_id, error_code=code)
         for m, code in zip(members, codes, strict=True)
     ]
-    assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert c.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_absent_group_has_no_top_level_error() -> None:
     bench = GroupBench()
     request = LeaveGroupRequest(group_id="absent", members=[MemberIdentity(member_id="m")])
-    response = bench.ask(request, LeaveGroupResponse)
+    response = bench.call(request, LeaveGroupResponse)
     assert response.error_code == ErrorCode.NONE
     assert [each.error_code for each in response.members] == [ErrorCode.UNKNOWN_MEMBER_ID]
 
@@ -118,6 +118,6 @@ def test_failed_append_fails_the_whole_request() -> None:
     stable_group(bench, a)
     bench.append_error = ErrorCode.MESSAGE_TOO_LARGE
     identity = MemberIdentity(member_id=a.member_id)
-    response = bench.ask(LeaveGroupRequest(group_id="g", members=[identity]), LeaveGroupResponse)
+    response = bench.call(LeaveGroupRequest(group_id="g", members=[identity]), LeaveGroupResponse)
     assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert a.join_once() is not None

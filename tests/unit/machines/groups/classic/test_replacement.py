@@ -38,8 +38,8 @@ def test_restarted_follower_gets_its_old_assignment_without_a_rebalance() -> Non
     assert response.leader == a.member_id
     assert response.member_id != b.member_id
     assert again.sync() == b"b"
-    assert a.beat() is ErrorCode.NONE
-    assert b.beat() is ErrorCode.FENCED_INSTANCE_ID
+    assert a.heartbeat() is ErrorCode.NONE
+    assert b.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
 
     record = bench.records(written)[-1].value
     assert isinstance(record, GroupMetadataValue)
@@ -107,7 +107,7 @@ def test_parked_join_of_the_old_holder_is_fenced() -> None:
     a.join()
     again = static(bench, "a")
     assert again.join() is None
-    assert bench.answer(a.token, JoinGroupResponse).error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert bench.response(a.token, JoinGroupResponse).error_code == ErrorCode.FENCED_INSTANCE_ID
     bench.advance(3_000)
     assert [each.group_instance_id for each in again.joined().members] == ["i-a"]
 
@@ -121,7 +121,7 @@ def test_old_holder_is_fenced_in_every_request() -> None:
     assert rejoin is not None
     assert rejoin.error_code == ErrorCode.FENCED_INSTANCE_ID
     assert a.sync() is ErrorCode.FENCED_INSTANCE_ID
-    assert a.beat() is ErrorCode.FENCED_INSTANCE_ID
+    assert a.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
     assert a.commit(1) is ErrorCode.FENCED_INSTANCE_ID
     assert a.leave() is ErrorCode.FENCED_INSTANCE_ID
 
@@ -169,9 +169,9 @@ def test_static_session_expires_like_any_other() -> None:
     a, b = static(bench, "a"), static(bench, "b")
     stable_group(bench, a, b)
     bench.advance(6_000)
-    a.beat()
+    a.heartbeat()
     bench.advance(4_000)
-    assert a.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert a.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     response = a.join()
     assert response is not None
     assert len(response.members) == 1
@@ -189,7 +189,7 @@ def test_restart_that_failed_to_append_keeps_the_old_member(failure: str) -> Non
     response = static(bench, "b", topics=("parcels",)).join()
     assert response is not None
     assert response.error_code == ErrorCode.NOT_COORDINATOR
-    assert b.beat() is ErrorCode.NONE
+    assert b.heartbeat() is ErrorCode.NONE
     assert bench.shard.state.groups["g"].subscribes_to("orders")
     assert not bench.shard.state.groups["g"].subscribes_to("parcels")
     assert static(bench, "b").join() is not None
@@ -209,6 +209,6 @@ def test_replaced_member_still_has_to_sync() -> None:
     again.session_ms = 200_000
     again.join()
     bench.advance(REBALANCE_MS - 1)
-    assert again.beat() is ErrorCode.NONE
+    assert again.heartbeat() is ErrorCode.NONE
     bench.advance(1)
-    assert again.beat() is ErrorCode.UNKNOWN_MEMBER_ID
+    assert again.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID

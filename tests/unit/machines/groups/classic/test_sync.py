@@ -73,15 +73,15 @@ def test_sync_names_its_protocol() -> None:
     request = SyncGroupRequest(
         group_id="g", generation_id=1, member_id=a.member_id, protocol_type="consumer", protocol_name=None
     )
-    code = bench.ask(request, SyncGroupResponse, 5).error_code
+    code = bench.call(request, SyncGroupResponse, 5).error_code
     assert code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     request.protocol_name = "sticky"
-    code = bench.ask(request, SyncGroupResponse, 5).error_code
+    code = bench.call(request, SyncGroupResponse, 5).error_code
     assert code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     request.protocol_name, request.protocol_type = "range", "connect"
-    code = bench.ask(request, SyncGroupResponse, 5).error_code
+    code = bench.call(request, SyncGroupResponse, 5).error_code
     assert code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert bench.ask(request, SyncGroupResponse, 4).error_code == ErrorCode.NONE, (
+    assert bench.call(request, SyncGroupResponse, 4).error_code == ErrorCode.NONE, (
         "older versions carry no protocol"
     )
 
@@ -125,10 +125,10 @@ def test_member_that_never_syncs_is_removed(instance: str | None) -> None:
     without_sync.joined()
     a.sync({})
     bench.advance(REBALANCE_MS - 1)
-    assert without_sync.beat() is ErrorCode.NONE
+    assert without_sync.heartbeat() is ErrorCode.NONE
     bench.advance(1)
-    assert a.beat() is ErrorCode.REBALANCE_IN_PROGRESS
-    assert without_sync.beat() is ErrorCode.UNKNOWN_MEMBER_ID
+    assert a.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert without_sync.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
     response = a.join()
     assert response is not None
     assert [each.member_id for each in response.members] == [a.member_id]
@@ -140,7 +140,7 @@ def test_leader_that_never_syncs_is_removed_and_waiting_members_rejoin() -> None
     assert b.sync() is None
     for _ in range(3):
         bench.advance(9_000)
-        assert a.beat() is ErrorCode.NONE, "the leader sends heartbeats but no assignment"
+        assert a.heartbeat() is ErrorCode.NONE, "the leader sends heartbeats but no assignment"
     assert b.waits, "the session of a parked member does not expire"
     bench.advance(3_000)
     assert b.synced() is ErrorCode.REBALANCE_IN_PROGRESS
@@ -163,7 +163,7 @@ def test_member_whose_session_timer_fired_while_parked_gets_a_new_session() -> N
     ClassicClient(bench, "newcomer").join()
     assert waiting.synced() is ErrorCode.REBALANCE_IN_PROGRESS
     bench.advance(6_000)
-    assert waiting.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "a static member that never returned"
+    assert waiting.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID, "a static member that never returned"
 
 
 def test_repeated_sync_fails_the_earlier_request() -> None:
@@ -172,7 +172,7 @@ def test_repeated_sync_fails_the_earlier_request() -> None:
     b.sync()
     forgotten = b.token
     assert b.sync() is None
-    assert bench.answer(forgotten, SyncGroupResponse).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert bench.response(forgotten, SyncGroupResponse).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     a.sync({b.member_id: b"x"})
     assert b.synced() == b"x"
 
@@ -188,7 +188,7 @@ def test_assignment_that_failed_to_append_starts_another_rebalance(failure: str)
         bench.commit_error = ErrorCode.REQUEST_TIMED_OUT
     assert a.sync({a.member_id: b"lost"}) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert b.synced() is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert a.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert a.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     assert b.join() is None
     assert a.join() is not None
     assert b.joined().generation_id == 2
@@ -204,7 +204,7 @@ def test_stable_group_with_a_new_member_takes_two_plain_rebalances() -> None:
     stable_group(bench, a)
     b = ClassicClient(bench, "b", protocols={"cooperative-sticky": b""})
     b.join()
-    assert a.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert a.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     assert a.commit(5) is ErrorCode.NONE, "members keep reading and committing in between"
     a.join()
     b.joined()
@@ -212,7 +212,7 @@ def test_stable_group_with_a_new_member_takes_two_plain_rebalances() -> None:
     assert b.sync() == b""
     a.protocols = {"cooperative-sticky": b"owns 0-1"}
     assert a.join() is None
-    assert b.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert b.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     assert b.join() is not None
     assert a.joined().generation_id == 3
     a.sync({a.member_id: b"0-1", b.member_id: b"2-3"})

@@ -23,7 +23,7 @@ from ruslo.machines.groups.events import (
 from ruslo.machines.groups.group import Group
 from ruslo.machines.groups.settings import GroupSettings
 from ruslo.model.errors import ErrorCode
-from tests.support.groups.consumer_transcript import Consumer, Story
+from tests.support.groups.consumer_transcript import Consumer, Transcript
 from tests.support.groups.group_bench import GroupBench, Topics
 
 STEPS = 150
@@ -40,7 +40,7 @@ class Chaos:
         self.random = Random(seed)
         assignor = self.random.choice(["uniform", "range", "own"])
         settings = GroupSettings(consumer_assignors=(assignor,), consumer_assignment_interval_ms=1_000)
-        self.transcript = Story(GroupBench(settings, Topics({"orders": 7, "parcels": 3})))
+        self.transcript = Transcript(GroupBench(settings, Topics({"orders": 7, "parcels": 3})))
         self.consumers: list[Consumer] = []
         self.created = 0
 
@@ -74,7 +74,7 @@ class Chaos:
         if action == "join" or consumer is None:
             self.join()
         elif action == "beat":
-            self.beat(consumer, lose=random.random() < 0.1)
+            self.heartbeat(consumer, lose=random.random() < 0.1)
         elif action == "leave":
             consumer.leave()
             self.consumers.remove(consumer)
@@ -92,7 +92,7 @@ class Chaos:
             self.bench.reload()
         elif action == "fail appends":
             self.bench.append_error = random.choice([ErrorCode.NOT_ENOUGH_REPLICAS, None])
-            self.beat(consumer, lose=False)
+            self.heartbeat(consumer, lose=False)
             self.bench.append_error = None
         self.complete_queries(fail=random.random() < 0.2)
 
@@ -113,12 +113,12 @@ class Chaos:
         consumer.member_id = f"m{self.created}"
         consumer.epoch = 0
 
-    def beat(self, consumer: Consumer, *, lose: bool, report_owned: bool = False) -> None:
+    def heartbeat(self, consumer: Consumer, *, lose: bool, report_owned: bool = False) -> None:
         if consumer.epoch <= 0:
             consumer.join()
             return
         epoch, owned = consumer.epoch, dict(consumer.owned)
-        consumer.own() if report_owned or self.random.random() < 0.7 else consumer.beat()
+        consumer.report_owned() if report_owned or self.random.random() < 0.7 else consumer.heartbeat()
         if lose:
             # The member revokes what the response named, but the rest of the response was lost.
             consumer.epoch = epoch
@@ -185,7 +185,7 @@ class Chaos:
         # Static members that left temporarily return first; otherwise the group would wait for them.
         for _ in range(12):
             for consumer in self.consumers:
-                self.beat(consumer, lose=False, report_owned=True)
+                self.heartbeat(consumer, lose=False, report_owned=True)
                 self.complete_queries(fail=False)
             self.bench.advance(11_000)
         group = self.group

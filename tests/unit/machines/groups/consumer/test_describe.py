@@ -12,13 +12,13 @@ from ruslo.protocol.messages.consumer_group_describe_response import (
     TopicPartitions,
 )
 from tests.support.groups.classic_client import ClassicClient
-from tests.support.groups.consumer_transcript import Consumer, Story
+from tests.support.groups.consumer_transcript import Consumer, Transcript
 from tests.support.groups.group_bench import Topics, topic_id
 
 
-def describe(transcript: Story, *group_ids: str) -> list[DescribedGroup]:
+def describe(transcript: Transcript, *group_ids: str) -> list[DescribedGroup]:
     request = ConsumerGroupDescribeRequest(group_ids=list(group_ids))
-    return transcript.bench.ask(request, ConsumerGroupDescribeResponse).groups
+    return transcript.bench.call(request, ConsumerGroupDescribeResponse).groups
 
 
 def orders(*partitions: int) -> Assignment:
@@ -27,7 +27,7 @@ def orders(*partitions: int) -> Assignment:
 
 
 def test_group_during_its_reconciliation() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", "orders", instance_id="i", rack_id="r", client_id="app-1")
     a.join()
     assert describe(transcript, "g")[0].group_state == "Stable"
@@ -35,8 +35,8 @@ def test_group_during_its_reconciliation() -> None:
     b.join()
     assert describe(transcript, "g")[0].group_state == "Assigning"
     transcript.bench.advance(1_000)
-    b.beat()
-    a.beat()
+    b.heartbeat()
+    a.heartbeat()
     (group,) = describe(transcript, "g")
     assert group == DescribedGroup(
         group_id="g",
@@ -74,7 +74,7 @@ def test_group_during_its_reconciliation() -> None:
 
 
 def test_groups_without_a_description() -> None:
-    transcript = Story()
+    transcript = Transcript()
     ClassicClient(transcript.bench, "c", group="classic").join()
     a = Consumer(transcript, "a", "orders")
     a.join()
@@ -88,7 +88,7 @@ def test_groups_without_a_description() -> None:
 
 
 def test_deleted_topics_are_not_shown() -> None:
-    transcript = Story()
+    transcript = Transcript()
     Consumer(transcript, "a", "orders", "parcels").join()
     transcript.change_topics("parcels is deleted", Topics({"orders": 4}, version=1), deleted=["parcels"])
     (group,) = describe(transcript, "g")

@@ -12,16 +12,16 @@ from ruslo.protocol.messages.consumer_group_heartbeat_request import (
 )
 from ruslo.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from tests.support.groups.classic_client import ClassicClient
-from tests.support.groups.consumer_transcript import Consumer, Story
+from tests.support.groups.consumer_transcript import Consumer, Transcript
 from tests.support.groups.group_bench import GroupBench, Topics, topic_id
 
 
 def test_first_member_gets_all_partitions_at_epoch_two() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", "orders", "parcels")
     a.join()
-    a.own()
-    a.beat()
+    a.report_owned()
+    a.heartbeat()
     assert transcript.text == (
         """\
 > a joins orders parcels
@@ -31,26 +31,26 @@ def test_first_member_gets_all_partitions_at_epoch_two() -> None:
 6 epoch 2
 8 a epoch 2 ← 0 stable orders:0@2,1@2,2@2,3@2 parcels:0@2,1@2
 a at 2 has orders:0,1,2,3 parcels:0,1
-> a says what it has
+> a reports its partitions
 a at 2
-> a beats
+> a sends a heartbeat
 a at 2
 """
     )
 
 
 def test_second_member_waits_until_the_first_has_revoked() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
     transcript.wait(1_000)
     b.join()
-    a.beat()
-    a.beat("beats, busy with the last records")
-    b.beat()
-    a.own("says that it let go")
-    b.beat()
-    b.own()
+    a.heartbeat()
+    a.heartbeat("sends a heartbeat, busy with the last records")
+    b.heartbeat()
+    a.report_owned("says that it let go")
+    b.heartbeat()
+    b.report_owned()
     assert transcript.text == (
         """\
 > a joins orders
@@ -69,21 +69,21 @@ a at 2 has orders:0,1,2,3
 6 epoch 3
 8 b epoch 3 ← 0 unreleased
 b at 3 has nothing
-> a beats
+> a sends a heartbeat
 8 a epoch 2 ← 2 unrevoked orders:0@2,1@2 revoke orders:2@2,3@2
 a at 2 has orders:0,1
-> a beats, busy with the last records
+> a sends a heartbeat, busy with the last records
 a at 2
-> b beats
+> b sends a heartbeat
 8 b epoch 3 ← 3 unreleased
 b at 3
 > a says that it let go
 8 a epoch 3 ← 2 stable orders:0@2,1@2
 a at 3
-> b beats
+> b sends a heartbeat
 8 b epoch 3 ← 3 stable orders:2@3,3@3
 b at 3 has orders:2,3
-> b says what it has
+> b reports its partitions
 b at 3
 """
     )
@@ -91,13 +91,13 @@ b at 3
 
 def test_targets_are_an_interval_apart() -> None:
     """Of two members that join in the same second, the second one waits for the next target assignment."""
-    transcript = Story()
+    transcript = Transcript()
     Consumer(transcript, "a", "orders").join()
     b = Consumer(transcript, "b", "orders")
     b.join()
-    b.beat()
+    b.heartbeat()
     transcript.wait(1_000)
-    b.beat()
+    b.heartbeat()
     assert transcript.text == (
         """\
 > a joins orders
@@ -112,10 +112,10 @@ a at 2 has orders:0,1,2,3
 3 epoch 3
 8 b epoch 2 ← 0 stable
 b at 2 has nothing
-> b beats
+> b sends a heartbeat
 b at 2
 > 1 s pass
-> b beats
+> b sends a heartbeat
 7 a orders:0,1
 7 b orders:2,3
 6 epoch 3
@@ -127,7 +127,7 @@ b at 3
 
 def test_group_may_have_its_own_assignment_interval() -> None:
     settings = GroupSettings(group_overrides=lambda group_id: {"consumer.assignment.interval.ms": "0"})
-    transcript = Story(GroupBench(settings))
+    transcript = Transcript(GroupBench(settings))
     Consumer(transcript, "a", "orders").join()
     b = Consumer(transcript, "b", "orders")
     b.join()
@@ -135,14 +135,14 @@ def test_group_may_have_its_own_assignment_interval() -> None:
 
 
 def test_partitions_of_a_leaving_member_go_to_the_others() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
     b.join()
     transcript.wait(1_000)
     transcript.lines.clear()
     b.leave()
-    a.beat()
+    a.heartbeat()
     a.leave()
     assert transcript.text == (
         """\
@@ -152,7 +152,7 @@ x7 b
 x5 b
 3 epoch 4
 b at -1
-> a beats
+> a sends a heartbeat
 6 epoch 4
 8 a epoch 4 ← 2 stable orders:0@2,1@2,2@2,3@2
 a at 4
@@ -168,24 +168,24 @@ a at -1
 
 
 def test_member_that_missed_a_response_is_not_fenced() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
     transcript.wait(1_000)
     b.join()
-    a.beat()
-    a.own("says that it let go")
+    a.heartbeat()
+    a.report_owned("says that it let go")
     transcript.lines.clear()
 
     a.epoch = 2
-    a.own("never heard of epoch 3")
+    a.report_owned("never heard of epoch 3")
     a.epoch = 2
-    a.beat("never heard of it, and does not say what it has")
+    a.heartbeat("never heard of it, and does not say what it has")
     a.epoch = 2
     a.owned = {topic_id(1_000): [0, 1, 2]}
-    a.own("has more than it was given")
+    a.report_owned("has more than it was given")
     a.epoch = 4
-    a.beat("is ahead of its time")
+    a.heartbeat("is ahead of its time")
     a.join("gives up everything and joins")
     assert transcript.text == (
         """\
@@ -204,7 +204,7 @@ a at 3 has orders:0,1
 
 
 def test_full_request_gets_the_whole_assignment() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", "orders")
     a.join()
     response = a.send(
@@ -218,7 +218,7 @@ def test_full_request_gets_the_whole_assignment() -> None:
 
 
 def test_null_fields_keep_their_values() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", "orders", rack_id="r1", assignor="range")
     a.join()
     a.send("gets another timeout", rebalance_timeout_ms=1_000)
@@ -233,14 +233,14 @@ def test_null_fields_keep_their_values() -> None:
 
 
 def test_new_subscription_revokes_topics_at_once() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", "orders", "parcels")
     a.join()
     transcript.lines.clear()
     a.subscribe("parcels")
-    a.own("says that it let go")
+    a.report_owned("says that it let go")
     transcript.wait(1_000)
-    a.beat()
+    a.heartbeat()
     assert transcript.text == (
         """\
 > a subscribes to parcels
@@ -252,7 +252,7 @@ a at 2 has parcels:0,1
 8 a epoch 2 ← 2 stable parcels:0@2,1@2
 a at 2
 > 1 s pass
-> a beats
+> a sends a heartbeat
 7 a parcels:0,1
 6 epoch 3
 8 a epoch 3 ← 2 stable parcels:0@2,1@2
@@ -262,7 +262,7 @@ a at 3
 
 
 def test_member_without_topics_is_a_member() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a")
     a.join()
     assert transcript.lines == ["> a joins", "5 a", "8 a epoch 1 ← 0 stable", "a at 1 has nothing"]
@@ -270,23 +270,23 @@ def test_member_without_topics_is_a_member() -> None:
 
 
 def test_topic_changes_apply_with_the_next_heartbeat() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", "orders", "parcels")
     a.join()
     transcript.wait(1_000)
     transcript.lines.clear()
     transcript.change_topics("orders grows", Topics({"orders": 5, "parcels": 2}, version=1))
-    a.beat()
+    a.heartbeat()
     transcript.wait(1_000)
     left = Topics({"orders": 5}, version=2)
     transcript.change_topics("parcels is deleted", left, deleted=["parcels"])
-    a.beat()
-    a.own()
-    a.beat()
+    a.heartbeat()
+    a.report_owned()
+    a.heartbeat()
     assert transcript.text == (
         """\
 > orders grows
-> a beats
+> a sends a heartbeat
 3 epoch 3
 7 a orders:0,1,2,3,4 parcels:0,1
 6 epoch 3
@@ -294,37 +294,37 @@ def test_topic_changes_apply_with_the_next_heartbeat() -> None:
 a at 3 has orders:0,1,2,3,4 parcels:0,1
 > 1 s pass
 > parcels is deleted
-> a beats
+> a sends a heartbeat
 3 epoch 4
 7 a orders:0,1,2,3,4
 6 epoch 4
 8 a epoch 3 ← 3 unrevoked orders:0@2,1@2,2@2,3@2,4@3 revoke (deleted):0@2,1@2
 a at 3 has orders:0,1,2,3,4
-> a says what it has
+> a reports its partitions
 8 a epoch 4 ← 3 stable orders:0@2,1@2,2@2,3@2,4@3
 a at 4
-> a beats
+> a sends a heartbeat
 a at 4
 """
     )
 
 
 def test_change_of_an_unsubscribed_topic_has_no_effect() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", "orders")
     a.join()
     transcript.change_topics("parcels grows", Topics({"orders": 4, "parcels": 9}, version=1))
-    a.beat()
-    assert transcript.lines[-3:] == ["> parcels grows", "> a beats", "a at 2"]
+    a.heartbeat()
+    assert transcript.lines[-3:] == ["> parcels grows", "> a sends a heartbeat", "a at 2"]
 
 
 def test_version_0_generates_member_ids() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "", "orders")
     response = a.join(version=0)
     assert response.error_code == ErrorCode.NONE
     assert a.member_id == "00000000-0000-0000-0000-000000000001"
-    assert a.beat().member_epoch == 2
+    assert a.heartbeat().member_epoch == 2
 
 
 def request(**fields: object) -> ConsumerGroupHeartbeatRequest:
@@ -362,7 +362,7 @@ def request(**fields: object) -> ConsumerGroupHeartbeatRequest:
 )
 def test_invalid_requests_are_rejected(fields: dict[str, object], code: ErrorCode) -> None:
     bench = GroupBench()
-    response = bench.ask(request(**fields), ConsumerGroupHeartbeatResponse)
+    response = bench.call(request(**fields), ConsumerGroupHeartbeatResponse)
     assert response.error_code == code
     assert response.error_message
     assert bench.log == []
@@ -370,16 +370,16 @@ def test_invalid_requests_are_rejected(fields: dict[str, object], code: ErrorCod
 
 
 def test_unknown_members_and_full_groups_are_rejected() -> None:
-    transcript = Story(GroupBench(GroupSettings(consumer_max_size=1)))
+    transcript = Transcript(GroupBench(GroupSettings(consumer_max_size=1)))
     a = Consumer(transcript, "a", "orders")
     a.join()
     unknown = Consumer(transcript, "stranger", "orders")
     unknown.epoch = 2
-    unknown.beat()
+    unknown.heartbeat()
     unknown.join()
     a.join("joins again")
     assert transcript.lines[7:] == [
-        "> stranger beats",
+        "> stranger sends a heartbeat",
         "stranger: GROUP_MAX_SIZE_REACHED",
         "> stranger joins orders",
         "stranger: GROUP_MAX_SIZE_REACHED",
@@ -389,11 +389,11 @@ def test_unknown_members_and_full_groups_are_rejected() -> None:
 
 
 def test_unknown_member() -> None:
-    transcript = Story()
+    transcript = Transcript()
     Consumer(transcript, "a", "orders").join()
     unknown = Consumer(transcript, "stranger", "orders")
     unknown.epoch = 2
-    assert unknown.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert unknown.heartbeat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert unknown.leave().error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -410,7 +410,7 @@ def test_empty_classic_group_is_replaced() -> None:
     bench.advance(3_000)
     classic.joined()
     classic.leave()
-    transcript = Story(bench)
+    transcript = Transcript(bench)
     Consumer(transcript, "a", "orders").join()
     assert transcript.lines[1:4] == ["x2", "5 a orders", "3 epoch 2"]
     assert transcript.lines[-1] == "a at 2 has orders:0,1,2,3"
@@ -419,7 +419,7 @@ def test_empty_classic_group_is_replaced() -> None:
 def test_group_that_only_holds_offsets_is_replaced() -> None:
     bench = GroupBench()
     assert ClassicClient(bench, "c").commit(5) == ErrorCode.NONE
-    transcript = Story(bench)
+    transcript = Transcript(bench)
     a = Consumer(transcript, "a", "orders")
     a.join()
     assert transcript.lines[1] == "x2"
@@ -429,7 +429,7 @@ def test_group_that_only_holds_offsets_is_replaced() -> None:
 
 
 def test_failed_append_changes_nothing() -> None:
-    transcript = Story()
+    transcript = Transcript()
     transcript.bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     a = Consumer(transcript, "a", "orders")
     assert a.join().error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -438,14 +438,14 @@ def test_failed_append_changes_nothing() -> None:
     transcript.bench.append_error = ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert a.leave().error_code == ErrorCode.NOT_COORDINATOR
     a.epoch = 2
-    a.beat()
+    a.heartbeat()
     assert transcript.lines[-1] == "a at 2"
     transcript.wait(45_000)
     assert transcript.lines[-4:] == ["x8 a", "x7 a", "x5 a", "3 epoch 3"]
 
 
 def test_member_with_another_instance_id_releases_the_first() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", "orders", instance_id="i")
     a.join()
     a.instance_id = "j"

@@ -8,10 +8,10 @@ from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.consumer_group_heartbeat_request import TopicPartitions
 from tests.support.groups.classic_client import SESSION_MS, ClassicClient
-from tests.support.groups.consumer_transcript import Consumer, Story
+from tests.support.groups.consumer_transcript import Consumer, Transcript
 
 
-def mixed_group(transcript: Story) -> tuple[Consumer, ClassicClient]:
+def mixed_group(transcript: Transcript) -> tuple[Consumer, ClassicClient]:
     """The group has one member of each protocol; the classic one is between JoinGroup and SyncGroup."""
     consumer, classic = Consumer(transcript, "a", "orders"), ClassicClient(transcript.bench, "c")
     consumer.join()
@@ -21,7 +21,7 @@ def mixed_group(transcript: Story) -> tuple[Consumer, ClassicClient]:
 
 
 def test_timers_of_classic_members_do_not_survive_a_downgrade() -> None:
-    transcript = Story()
+    transcript = Transcript()
     consumer, classic = mixed_group(transcript)
     state = transcript.bench.shard.state
     assert state.timers.get(TimerKey("g", classic.member_id, TimerKind.SYNC)) is not None
@@ -37,19 +37,19 @@ def test_timers_of_classic_members_do_not_survive_a_downgrade() -> None:
     for _ in range(10):
         # The member's SyncGroup timeout of 30 s expires in between.
         transcript.bench.advance(SESSION_MS // 2)
-        assert classic.beat() is ErrorCode.NONE
+        assert classic.heartbeat() is ErrorCode.NONE
     assert group.generation == generation
 
 
 def test_fencing_that_commits_late_is_not_repeated() -> None:
-    transcript = Story()
+    transcript = Transcript()
     _, classic = mixed_group(transcript)
     classic.sync()
     while "a" in transcript.bench.shard.state.groups["g"].members:  # type: ignore[attr-defined]
         transcript.bench.commit_error = ErrorCode.REQUEST_TIMED_OUT
         transcript.bench.advance(SESSION_MS // 2)
         transcript.bench.commit_error = None
-        classic.beat()
+        classic.heartbeat()
     group = transcript.bench.shard.state.groups["g"]
     assert isinstance(group, ClassicGroup)
     assert transcript.bench.shard.state.timers.get(TimerKey("g", "a", TimerKind.SESSION)) is None
@@ -58,7 +58,7 @@ def test_fencing_that_commits_late_is_not_repeated() -> None:
 
 
 def test_upgrade_before_the_first_generation_starts_at_epoch_one() -> None:
-    transcript = Story()
+    transcript = Transcript()
     classic = ClassicClient(transcript.bench, "c")
     classic.join()
     assert classic.waits
@@ -71,7 +71,7 @@ def test_upgrade_before_the_first_generation_starts_at_epoch_one() -> None:
 
 
 def test_topic_listed_twice_counts_both_times() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
     transcript.bench.advance(1_000)
@@ -82,12 +82,12 @@ def test_topic_listed_twice_counts_both_times() -> None:
     group = transcript.bench.shard.state.groups["g"]
     assert isinstance(group, ConsumerGroup)
     assert group.members["a"].epoch == 2
-    assert b.own().assignment is None
+    assert b.report_owned().assignment is None
 
 
-def emptied_consumer_group() -> Story:
+def emptied_consumer_group() -> Transcript:
     """The group has an offset, so it does not expire."""
-    transcript = Story()
+    transcript = Transcript()
     consumer = Consumer(transcript, "a", "orders")
     consumer.join()
     consumer.leave()
@@ -108,7 +108,7 @@ def test_failed_conversion_keeps_the_consumer_group() -> None:
 
 
 def test_group_whose_first_record_commits_late_exists() -> None:
-    transcript = Story()
+    transcript = Transcript()
     transcript.bench.commit_error = ErrorCode.REQUEST_TIMED_OUT
     response = ClassicClient(transcript.bench, "c").join()
     assert response is not None

@@ -22,7 +22,7 @@ from ruslo.protocol.messages.consumer_protocol_subscription import TopicPartitio
 from ruslo.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from ruslo.protocol.messages.leave_group_response import LeaveGroupResponse
 from tests.support.groups.classic_client import SESSION_MS, ClassicClient
-from tests.support.groups.consumer_transcript import Consumer, Story
+from tests.support.groups.consumer_transcript import Consumer, Transcript
 from tests.support.groups.group_bench import GroupBench
 
 C = "c-00000000-0000-0000-0000-000000000001"
@@ -38,7 +38,7 @@ def assigned(topics: Mapping[str, list[int]], user_data: bytes | None = None) ->
 class Classic:
     """A cooperative client of the classic protocol that joins with its owned partitions."""
 
-    def __init__(self, transcript: Story, name: str, *topics: str, instance: str | None = None) -> None:
+    def __init__(self, transcript: Transcript, name: str, *topics: str, instance: str | None = None) -> None:
         self.transcript = transcript
         self.topics = topics or ("orders",)
         self.client = ClassicClient(transcript.bench, name, instance=instance)
@@ -50,7 +50,7 @@ class Classic:
             topics=list(self.topics), owned_partitions=owned, rack_id="r"
         )
         self.client.protocols = {"cooperative-sticky": b"\x00\x03" + subscription.to_bytes(3)}
-        self.transcript.tell(f"{self.client.name} joins")
+        self.transcript.step(f"{self.client.name} joins")
         response = self.client.join()
         self.transcript.show()
         if response is None:
@@ -60,7 +60,7 @@ class Classic:
         return ErrorCode(response.error_code)
 
     def sync(self) -> ErrorCode:
-        self.transcript.tell(f"{self.client.name} syncs")
+        self.transcript.step(f"{self.client.name} syncs")
         result = self.client.sync()
         self.transcript.show()
         if isinstance(result, ErrorCode):
@@ -72,12 +72,12 @@ class Classic:
         self.transcript.lines.append(f"{self.client.name} has{owned or ' nothing'}")
         return ErrorCode.NONE
 
-    def beat(self) -> ErrorCode:
-        return self.client.beat()
+    def heartbeat(self) -> ErrorCode:
+        return self.client.heartbeat()
 
 
 def stable_classic(
-    transcript: Story, members: Mapping[str, dict[str, list[int]]], instance: str | None = None
+    transcript: Transcript, members: Mapping[str, dict[str, list[int]]], instance: str | None = None
 ) -> list[Classic]:
     """A stable classic group with the given assignment."""
     clients = [Classic(transcript, name, instance=instance if name == "c" else None) for name in members]
@@ -101,22 +101,22 @@ def stable_classic(
 
 
 def test_stable_classic_group_becomes_a_consumer_group() -> None:
-    transcript = Story()
+    transcript = Transcript()
     c, d = stable_classic(transcript, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
     a = Consumer(transcript, "a", "orders")
     a.join()
-    assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert c.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     c.join()
     c.sync()
-    assert d.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert d.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     d.join()
     d.sync()
-    a.beat()
-    assert d.beat() is ErrorCode.REBALANCE_IN_PROGRESS, "the member has not confirmed the revocation yet"
+    a.heartbeat()
+    assert d.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS, "the member has not confirmed the revocation yet"
     d.join()
     d.sync()
-    a.beat()
-    assert (c.beat(), d.beat()) == (ErrorCode.NONE, ErrorCode.NONE)
+    a.heartbeat()
+    assert (c.heartbeat(), d.heartbeat()) == (ErrorCode.NONE, ErrorCode.NONE)
     assert transcript.text == (
         f"""\
 > a joins orders
@@ -148,7 +148,7 @@ c has orders:0,1
 d in generation 1
 > d syncs
 d has orders:2
-> a beats
+> a sends a heartbeat
 8 a epoch 2 ← 2 unreleased
 a at 2
 > d joins
@@ -157,7 +157,7 @@ a at 2
 d in generation 2
 > d syncs
 d has orders:2
-> a beats
+> a sends a heartbeat
 8 a epoch 2 ← 2 stable orders:3@2
 a at 2 has orders:3
 """
@@ -165,25 +165,25 @@ a at 2 has orders:3
 
 
 def test_classic_member_rejoins_when_others_have_revoked() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", "orders")
     a.join()
     transcript.bench.advance(1_000)
     c = Classic(transcript, "c")
     c.join()
     c.sync()
-    assert c.beat() is ErrorCode.NONE, "no partition is free yet"
-    a.beat()
-    a.own("says that it let go")
-    assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert c.heartbeat() is ErrorCode.NONE, "no partition is free yet"
+    a.heartbeat()
+    a.report_owned("says that it let go")
+    assert c.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     c.join()
     c.sync()
-    assert c.beat() is ErrorCode.NONE
+    assert c.heartbeat() is ErrorCode.NONE
     assert transcript.lines[-1] == "c has orders:2,3"
 
 
 def test_parked_requests_fail_with_rebalance_in_progress() -> None:
-    transcript = Story()
+    transcript = Transcript()
     (c,) = stable_classic(transcript, {"c": {"orders": [0, 1, 2, 3]}})
     d = Classic(transcript, "d")
     d.join()
@@ -192,56 +192,56 @@ def test_parked_requests_fail_with_rebalance_in_progress() -> None:
     assert d.client.joined().error_code == ErrorCode.REBALANCE_IN_PROGRESS
     assert d.join() is ErrorCode.NONE
     assert d.client.generation == 2
-    assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert c.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_classic_members_keep_their_sessions() -> None:
-    transcript = Story()
+    transcript = Transcript()
     c, d = stable_classic(transcript, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
     a = Consumer(transcript, "a", "orders")
     a.join()
     transcript.bench.advance(SESSION_MS - 1)
-    assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert c.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     transcript.lines.clear()
     transcript.show()
     transcript.lines.clear()
     transcript.wait(1)
     assert transcript.lines == ["> 0.001 s pass", f"x8 {D}", f"x7 {D}", f"x5 {D}", "3 epoch 3"]
-    assert d.beat() is ErrorCode.UNKNOWN_MEMBER_ID
+    assert d.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_classic_member_must_rejoin_and_sync_in_time() -> None:
-    transcript = Story(GroupBench(GroupSettings(consumer_assignment_interval_ms=0)))
+    transcript = Transcript(GroupBench(GroupSettings(consumer_assignment_interval_ms=0)))
     (c,) = stable_classic(transcript, {"c": {"orders": [0, 1, 2, 3]}})
     a = Consumer(transcript, "a", "orders")
     a.join()
     for _ in range(5):
         transcript.bench.advance(6_000)
-        a.beat()
-        c.beat()
-    assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+        a.heartbeat()
+        c.heartbeat()
+    assert c.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     transcript.bench.advance(6_000)
-    assert c.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "the member never rejoined"
+    assert c.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID, "the member never rejoined"
 
     c.client.member_id = ""
     assert c.join() is ErrorCode.NONE
     for _ in range(5):
         transcript.bench.advance(5_999)
-        a.beat()
-        c.beat()
+        a.heartbeat()
+        c.heartbeat()
     transcript.bench.advance(6)
-    assert c.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "the member never sent SyncGroup"
+    assert c.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID, "the member never sent SyncGroup"
 
 
 def test_group_is_downgraded_with_its_last_consumer_member() -> None:
-    transcript = Story()
+    transcript = Transcript()
     c, d = stable_classic(transcript, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
     a = Consumer(transcript, "a", "orders")
     a.join()
     for each in (c, d, d):
         each.join()
         each.sync()
-    a.beat()
+    a.heartbeat()
     transcript.lines.clear()
     a.leave()
     assert transcript.text == (
@@ -267,7 +267,10 @@ a at -1
     assert isinstance(group, ClassicGroup)
     transcript.bench.advance(0)
     assert group.state_name == "PreparingRebalance"
-    assert (c.beat(), d.beat()) == (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.REBALANCE_IN_PROGRESS)
+    assert (c.heartbeat(), d.heartbeat()) == (
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+    )
     c.join()
     d.join()
     assert c.client.joined().generation_id == 3
@@ -278,7 +281,7 @@ a at -1
 
 def test_group_is_downgraded_when_the_session_of_its_last_consumer_member_expires() -> None:
     settings = GroupSettings(consumer_min_session_timeout_ms=5_000, consumer_session_timeout_ms=5_000)
-    transcript = Story(GroupBench(settings))
+    transcript = Transcript(GroupBench(settings))
     (c,) = stable_classic(transcript, {"c": {"orders": [0, 1, 2, 3]}})
     Consumer(transcript, "a", "orders").join()
     for _ in range(2):
@@ -286,11 +289,11 @@ def test_group_is_downgraded_when_the_session_of_its_last_consumer_member_expire
         c.sync()
     transcript.bench.advance(5_000)
     assert isinstance(transcript.bench.shard.state.groups["g"], ClassicGroup)
-    assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+    assert c.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_static_member_changes_protocols_back_and_forth() -> None:
-    transcript = Story()
+    transcript = Transcript()
     stable_classic(transcript, {"c": {"orders": [0, 1, 2, 3]}}, instance="i")
     first, second = f"i{C[1:]}", f"i{D[1:]}"
     a = Consumer(transcript, "a", "orders", instance_id="i")
@@ -335,13 +338,13 @@ c in generation 1
 """
     )
     assert isinstance(transcript.bench.shard.state.groups["g"], ClassicGroup)
-    assert a.beat().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert a.heartbeat().error_code == ErrorCode.GROUP_ID_NOT_FOUND
     transcript.bench.reload()
     assert isinstance(transcript.bench.shard.state.groups["g"], ClassicGroup)
 
 
 def test_migration_policy_can_forbid_the_downgrade() -> None:
-    transcript = Story(GroupBench(GroupSettings(consumer_migration_policy="upgrade")))
+    transcript = Transcript(GroupBench(GroupSettings(consumer_migration_policy="upgrade")))
     stable_classic(transcript, {"c": {"orders": [0, 1, 2, 3]}})
     a = Consumer(transcript, "a", "orders")
     a.join()
@@ -350,26 +353,26 @@ def test_migration_policy_can_forbid_the_downgrade() -> None:
 
 
 def test_remaining_classic_members_get_the_partitions_of_the_last_consumer_member() -> None:
-    transcript = Story(GroupBench(GroupSettings(consumer_migration_policy="upgrade")))
+    transcript = Transcript(GroupBench(GroupSettings(consumer_migration_policy="upgrade")))
     (c,) = stable_classic(transcript, {"c": {"orders": [0, 1, 2, 3]}})
     a = Consumer(transcript, "a", "orders")
     a.join()
     for _ in range(2):
-        assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+        assert c.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
         c.join()
         c.sync()
-    a.beat()
-    assert c.beat() is ErrorCode.NONE
+    a.heartbeat()
+    assert c.heartbeat() is ErrorCode.NONE
     assert len(c.owned["orders"]) == 2
     transcript.bench.advance(1_000)
     a.leave()
-    assert c.beat() is ErrorCode.REBALANCE_IN_PROGRESS, (
+    assert c.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS, (
         "no other member would trigger a new target assignment"
     )
     c.join()
     c.sync()
     assert c.owned == {"orders": [0, 1, 2, 3]}
-    assert c.beat() is ErrorCode.NONE
+    assert c.heartbeat() is ErrorCode.NONE
 
 
 @pytest.mark.parametrize(
@@ -381,10 +384,10 @@ def test_remaining_classic_members_get_the_partitions_of_the_last_consumer_membe
     ],
 )
 def test_migration_policy_can_forbid_the_upgrade(settings: GroupSettings) -> None:
-    transcript = Story(GroupBench(settings))
+    transcript = Transcript(GroupBench(settings))
     c, _ = stable_classic(transcript, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
     assert Consumer(transcript, "a", "orders").join().error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    assert c.beat() is ErrorCode.NONE
+    assert c.heartbeat() is ErrorCode.NONE
 
 
 @pytest.mark.parametrize(
@@ -393,7 +396,7 @@ def test_migration_policy_can_forbid_the_upgrade(settings: GroupSettings) -> Non
     ids=["truncated", "garbage", "user data", "assigned twice"],
 )
 def test_groups_that_cannot_be_upgraded(assignment: bytes) -> None:
-    transcript = Story()
+    transcript = Transcript()
     c, d = stable_classic(transcript, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
     group = transcript.bench.shard.state.groups["g"]
     assert isinstance(group, ClassicGroup)
@@ -402,11 +405,11 @@ def test_groups_that_cannot_be_upgraded(assignment: bytes) -> None:
     assert response.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert response.error_message is not None
     assert "cannot become a consumer group" in response.error_message
-    assert (c.beat(), d.beat()) == (ErrorCode.NONE, ErrorCode.NONE)
+    assert (c.heartbeat(), d.heartbeat()) == (ErrorCode.NONE, ErrorCode.NONE)
 
 
 def test_rejected_member_does_not_change_the_classic_group() -> None:
-    transcript = Story()
+    transcript = Transcript()
     (c,) = stable_classic(transcript, {"c": {"orders": [0, 1, 2, 3]}})
     d = Classic(transcript, "d")
     d.join()
@@ -418,7 +421,7 @@ def test_rejected_member_does_not_change_the_classic_group() -> None:
 
 
 def test_other_protocol_types_cannot_join() -> None:
-    transcript = Story()
+    transcript = Transcript()
     connect = ClassicClient(
         transcript.bench, "w", protocol_type="connect", protocols={"default": b"", "compatible": b""}
     )
@@ -430,7 +433,7 @@ def test_other_protocol_types_cannot_join() -> None:
 
 @pytest.mark.parametrize("instance_id", [None, "i", "another"])
 def test_without_migration_classic_members_cannot_join_a_consumer_group(instance_id: str | None) -> None:
-    transcript = Story(GroupBench(GroupSettings(consumer_migration_policy="disabled")))
+    transcript = Transcript(GroupBench(GroupSettings(consumer_migration_policy="disabled")))
     Consumer(transcript, "a", "orders", instance_id="i").join()
     response = ClassicClient(transcript.bench, "c", instance=instance_id).join()
     assert response is not None
@@ -438,7 +441,7 @@ def test_without_migration_classic_members_cannot_join_a_consumer_group(instance
 
 
 def test_errors_of_classic_clients() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", "orders")
     a.join()
     bench = transcript.bench
@@ -462,20 +465,20 @@ def test_errors_of_classic_clients() -> None:
     assert c.join() is ErrorCode.NONE
     assert join_with(protocols={"sticky": b""}) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     c.client.generation += 1
-    assert c.beat() is ErrorCode.ILLEGAL_GENERATION
+    assert c.heartbeat() is ErrorCode.ILLEGAL_GENERATION
     assert c.sync() is ErrorCode.ILLEGAL_GENERATION
     c.client.generation -= 1
     c.client.protocol = "sticky"
     assert c.sync() is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     c.client.member_id = "a"
     c.client.generation = a.epoch
-    assert c.beat() is ErrorCode.UNKNOWN_MEMBER_ID, "it uses the consumer protocol"
+    assert c.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID, "it uses the consumer protocol"
     c.client.member_id = "unknown"
-    assert c.beat() is ErrorCode.UNKNOWN_MEMBER_ID
+    assert c.heartbeat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_operators_remove_members_of_both_protocols() -> None:
-    transcript = Story()
+    transcript = Transcript()
     Consumer(transcript, "a", "orders", instance_id="i").join()
     Consumer(transcript, "b", "orders").join()
     c = Classic(transcript, "c")
@@ -487,7 +490,7 @@ def test_operators_remove_members_of_both_protocols() -> None:
         MemberIdentity(member_id="unknown"),
         MemberIdentity(member_id="another", group_instance_id="i"),
     ]
-    response = transcript.bench.ask(LeaveGroupRequest(group_id="g", members=leaving), LeaveGroupResponse)
+    response = transcript.bench.call(LeaveGroupRequest(group_id="g", members=leaving), LeaveGroupResponse)
     assert [ErrorCode(member.error_code) for member in response.members] == [
         ErrorCode.NONE,
         ErrorCode.NONE,
@@ -498,39 +501,39 @@ def test_operators_remove_members_of_both_protocols() -> None:
     group = transcript.bench.shard.state.groups["g"]
     assert isinstance(group, ConsumerGroup)
     assert list(group.members) == ["b"]
-    old = transcript.bench.ask(
+    old = transcript.bench.call(
         LeaveGroupRequest(group_id="g", member_id="unknown"), LeaveGroupResponse, version=1
     )
     assert old.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_members_show_their_protocol() -> None:
-    transcript = Story()
+    transcript = Transcript()
     stable_classic(transcript, {"c": {"orders": [0, 1, 2, 3]}})
     Consumer(transcript, "a", "orders").join()
     request = ConsumerGroupDescribeRequest(group_ids=["g"])
-    (group,) = transcript.bench.ask(request, ConsumerGroupDescribeResponse).groups
+    (group,) = transcript.bench.call(request, ConsumerGroupDescribeResponse).groups
     assert [(member.member_id, member.member_type) for member in group.members] == [(C, 0), ("a", 1)]
     assert group.members[0].rack_id == "r"
 
 
 def test_mixed_group_survives_a_coordinator_move() -> None:
-    transcript = Story()
+    transcript = Transcript()
     c, d = stable_classic(transcript, {"c": {"orders": [0, 1]}, "d": {"orders": [2, 3]}})
     a = Consumer(transcript, "a", "orders")
     a.join()
     transcript.reload()
     for each in (c, d, d):
-        assert each.beat() is ErrorCode.REBALANCE_IN_PROGRESS
+        assert each.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
         each.join()
         each.sync()
-    a.beat()
-    assert [c.beat(), d.beat()] == [ErrorCode.NONE, ErrorCode.NONE]
+    a.heartbeat()
+    assert [c.heartbeat(), d.heartbeat()] == [ErrorCode.NONE, ErrorCode.NONE]
     assert transcript.bench.shard.state.groups["g"].state_name == "Stable"
 
 
 def test_empty_consumer_group_becomes_classic() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", "orders")
     a.join()
     a.leave()

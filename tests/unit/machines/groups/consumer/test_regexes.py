@@ -9,17 +9,17 @@ from ruslo.machines.groups.events import RegexResolved, ResolveRegex
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from ruslo.protocol.messages.delete_groups_response import DeleteGroupsResponse
-from tests.support.groups.consumer_transcript import Consumer, Story
+from tests.support.groups.consumer_transcript import Consumer, Transcript
 from tests.support.groups.group_bench import Topics
 
 
 def test_first_pattern_is_resolved_in_the_background() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", regex="ord.*")
     a.join()
-    a.beat("beats before there is an answer")
+    a.heartbeat("sends a heartbeat before there is an answer")
     transcript.resolve({"ord.*": ["orders"]})
-    a.beat()
+    a.heartbeat()
     b = Consumer(transcript, "b", regex="ord.*")
     transcript.bench.advance(1_000)
     b.join()
@@ -30,12 +30,12 @@ def test_first_pattern_is_resolved_in_the_background() -> None:
 5 a ~ord.*
 8 a epoch 1 ← 0 stable
 a at 1 has nothing
-> a beats before there is an answer
+> a sends a heartbeat before there is an answer
 a at 1
 > patterns are resolved
 16 ord.* orders
 3 epoch 2
-> a beats
+> a sends a heartbeat
 7 a orders:0,1,2,3
 6 epoch 2
 8 a epoch 2 ← 1 stable orders:0@2,1@2,2@2,3@2
@@ -53,72 +53,77 @@ b at 3 has nothing
 
 
 def test_created_topics_are_matched_ten_seconds_later() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", regex="ord.*")
     a.join()
     transcript.resolve({"ord.*": ["orders"]})
-    a.beat()
+    a.heartbeat()
     topics = Topics({"orders": 4, "parcels": 2, "ordinary": 1}, version=7)
     transcript.change_topics("ordinary is created", topics)
-    a.beat()
+    a.heartbeat()
     assert transcript.bench.queries == []
     transcript.bench.advance(10_001)
     transcript.lines.clear()
-    a.beat()
+    a.heartbeat()
     transcript.resolve({"ord.*": ["orders", "ordinary"]})
-    a.beat()
+    a.heartbeat()
     transcript.bench.advance(10_001)
-    a.beat()
+    a.heartbeat()
     assert transcript.bench.queries == [], "no topic was created since"
     assert transcript.text == (
         """\
-> a beats
+> a sends a heartbeat
 a at 2
 > patterns are resolved
 16 ord.* orders,ordinary
 3 epoch 3
-> a beats
+> a sends a heartbeat
 7 a orders:0,1,2,3 ordinary:0
 6 epoch 3
 8 a epoch 3 ← 2 stable orders:0@2,1@2,2@2,3@2 ordinary:0@3
 a at 3 has orders:0,1,2,3 ordinary:0
-> a beats
+> a sends a heartbeat
 a at 3
 """
     )
 
 
 def test_patterns_are_resolved_again_after_ten_minutes() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", regex="ord.*")
     a.join()
     transcript.resolve({"ord.*": ["orders"]})
     for _ in range(20):
         transcript.bench.advance(30_000)
-        a.beat()
+        a.heartbeat()
         assert transcript.bench.queries == []
     transcript.bench.advance(1)
     transcript.lines.clear()
-    a.beat()
+    a.heartbeat()
     transcript.resolve({"ord.*": ["orders"]})
-    assert transcript.lines == ["> a beats", "a at 2", "> patterns are resolved", "16 ord.* orders"]
+    assert transcript.lines == [
+        "> a sends a heartbeat",
+        "a at 2",
+        "> patterns are resolved",
+        "16 ord.* orders",
+    ]
 
 
 def test_lost_result_is_queried_again() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", regex="ord.*")
     a.join()
     transcript.bench.queries.clear()
     transcript.bench.advance(30_000)
-    a.beat()
+    a.heartbeat()
     assert transcript.bench.queries == []
     transcript.bench.advance(30_000)
-    a.beat()
+    a.heartbeat()
     assert transcript.bench.queries == [ResolveRegex("g", ("ord.*",))]
 
 
 def test_query_is_repeated_if_the_member_failed_to_append() -> None:
-    transcript = Story()
+    transcript = Transcript()
     transcript.bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
     a = Consumer(transcript, "a", regex="ord.*")
     a.join()
@@ -128,7 +133,7 @@ def test_query_is_repeated_if_the_member_failed_to_append() -> None:
 
 
 def test_pattern_is_removed_with_its_last_member() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a, b = Consumer(transcript, "a", regex="ord.*"), Consumer(transcript, "b", regex="ord.*")
     a.join()
     transcript.resolve({"ord.*": ["orders"]})
@@ -141,16 +146,16 @@ def test_pattern_is_removed_with_its_last_member() -> None:
 
 
 def test_member_changes_its_pattern() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", regex="ord.*")
     a.join()
     transcript.resolve({"ord.*": ["orders"]})
-    a.beat()
+    a.heartbeat()
     transcript.bench.advance(20_000)
     transcript.lines.clear()
     a.subscribe(regex="par.*")
     transcript.resolve({"par.*": ["parcels"]})
-    a.own("says that it let go")
+    a.report_owned("says that it let go")
     a.subscribe("orders")
     assert transcript.text == (
         """\
@@ -178,7 +183,7 @@ a at 3 has nothing
 
 
 def test_late_result_for_an_unused_pattern_is_dropped() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", "orders", regex="par.*")
     a.join()
     a.subscribe("orders")
@@ -189,23 +194,23 @@ def test_late_result_for_an_unused_pattern_is_dropped() -> None:
 
 
 def test_names_and_pattern_together() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", "parcels", regex="ord.*")
     a.join()
     transcript.resolve({"ord.*": ["orders", "parcels"]})
     transcript.bench.advance(1_000)
-    a.beat()
+    a.heartbeat()
     assert transcript.lines[-1] == "a at 3 has orders:0,1,2,3 parcels:0,1"
 
 
 def test_patterns_are_loaded_from_the_log() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", regex="ord.*")
     a.join()
     transcript.resolve({"ord.*": ["orders"]})
-    a.beat()
+    a.heartbeat()
     transcript.reload()
-    a.beat()
+    a.heartbeat()
     assert transcript.lines[-1] == "a at 2"
     assert transcript.bench.shard.state.groups["g"].subscribes_to("orders")
     assert transcript.bench.queries == []
@@ -240,7 +245,7 @@ def test_hostile_pattern_takes_linear_time() -> None:
 
 
 def test_wall_clock_set_back_does_not_delay_patterns() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a, b = Consumer(transcript, "a", regex="ord.*"), Consumer(transcript, "b", regex="par.*")
     a.join()
     transcript.resolve({"ord.*": ["orders"]})
@@ -252,11 +257,11 @@ def test_wall_clock_set_back_does_not_delay_patterns() -> None:
 
 
 def test_query_of_a_deleted_group_does_not_delay_its_successor() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a, b = Consumer(transcript, "a", regex="ord.*"), Consumer(transcript, "b", regex="ord.*")
     a.join()
     a.leave()
-    transcript.bench.ask(DeleteGroupsRequest(groups_names=["g"]), DeleteGroupsResponse)
+    transcript.bench.call(DeleteGroupsRequest(groups_names=["g"]), DeleteGroupsResponse)
     transcript.resolve({"ord.*": ["orders"]})
     b.join()
     transcript.resolve({"ord.*": ["orders"]})

@@ -33,7 +33,7 @@ from ruslo.protocol.messages.consumer_group_partition_metadata_key import Consum
 from ruslo.protocol.messages.consumer_group_partition_metadata_value import (
     ConsumerGroupPartitionMetadataValue,
 )
-from tests.support.groups.consumer_transcript import Consumer, Story
+from tests.support.groups.consumer_transcript import Consumer, Transcript
 from tests.support.groups.group_bench import GroupBench, topic_id
 
 TOPIC = topic_id(1_000)
@@ -63,7 +63,7 @@ def loaded(*records: GroupRecord) -> dict[str, Group]:
 
 
 def test_coordinator_move_loses_nothing() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a, b = (
         Consumer(transcript, "a", "orders", instance_id="i"),
         Consumer(transcript, "b", "orders", "parcels"),
@@ -71,7 +71,7 @@ def test_coordinator_move_loses_nothing() -> None:
     a.join()
     transcript.bench.advance(1_000)
     b.join()
-    a.beat()
+    a.heartbeat()
     before = transcript.bench.shard.state.groups["g"]
     assert isinstance(before, ConsumerGroup)
     transcript.reload()
@@ -81,13 +81,13 @@ def test_coordinator_move_loses_nothing() -> None:
     hard = ("epoch", "metadata_hash", "target_epoch", "target_ms", "members", "static_members", "target")
     assert {name: getattr(after, name) for name in hard} == {name: getattr(before, name) for name in hard}
     transcript.lines.clear()
-    a.own("says that it let go")
-    b.beat()
+    a.report_owned("says that it let go")
+    b.heartbeat()
     assert transcript.lines[-1] == "b at 3 has orders:3 parcels:0,1"
 
 
 def test_deleted_group_leaves_no_state() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", "orders", regex="par.*")
     a.join()
     transcript.resolve({"par.*": ["parcels"]})
@@ -174,7 +174,7 @@ def test_assignment_without_epochs_has_the_epoch_of_its_member() -> None:
 
 
 def test_member_in_an_unknown_state_is_fenced() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", "orders")
     a.join()
     record = having("a", 2, 0, 1)
@@ -184,14 +184,14 @@ def test_member_in_an_unknown_state_is_fenced() -> None:
     group = transcript.bench.shard.state.groups["g"]
     assert isinstance(group, ConsumerGroup)
     assert group.members["a"].state is MemberState.UNKNOWN
-    a.beat()
+    a.heartbeat()
     assert transcript.lines[-1] == "a: FENCED_MEMBER_EPOCH"
     a.join("gives up everything and joins")
     assert transcript.lines[-1] == "a at 2 has orders:0,1,2,3"
 
 
 def test_old_partition_metadata_is_removed() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a = Consumer(transcript, "a", "orders")
     a.join()
     key = ConsumerGroupPartitionMetadataKey(group_id="g")

@@ -11,32 +11,32 @@ from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from ruslo.protocol.messages.delete_groups_response import DeleteGroupsResponse
-from tests.support.groups.consumer_transcript import Consumer, Story
+from tests.support.groups.consumer_transcript import Consumer, Transcript
 from tests.support.groups.group_bench import GroupBench, topic_id
 
 ORDERS = topic_id(1_000)
 OWN = GroupSettings(consumer_assignors=("own", "uniform", "range", "lag-aware"))
 
 
-def transcript_with_custom_assignor() -> Story:
+def transcript_with_custom_assignor() -> Transcript:
     """A group with a custom assignor, which runs outside the machine."""
-    return Story(GroupBench(OWN))
+    return Transcript(GroupBench(OWN))
 
 
-def take_query(transcript: Story) -> ComputeTarget:
+def take_query(transcript: Transcript) -> ComputeTarget:
     (query,) = transcript.bench.queries
     assert isinstance(query, ComputeTarget)
     transcript.bench.queries.clear()
     return query
 
 
-def send_result(transcript: Story, query: ComputeTarget, result: AssignorResult) -> None:
-    transcript.tell(f"{query.assignor} responds for epoch {query.group_epoch}")
+def send_result(transcript: Transcript, query: ComputeTarget, result: AssignorResult) -> None:
+    transcript.step(f"{query.assignor} responds for epoch {query.group_epoch}")
     transcript.bench.run(TargetComputed(query.group_id, query.group_epoch, result))
     transcript.show()
 
 
-def consumer_group(transcript: Story) -> ConsumerGroup:
+def consumer_group(transcript: Transcript) -> ConsumerGroup:
     group = transcript.bench.shard.state.groups["g"]
     assert isinstance(group, ConsumerGroup)
     return group
@@ -47,10 +47,10 @@ def test_custom_assignor_computes_the_target() -> None:
     a = Consumer(transcript, "a", "orders", rack_id="r", client_id="app-1")
     a.join()
     query = take_query(transcript)
-    a.beat("beats in between")
+    a.heartbeat("sends a heartbeat in between")
     assert transcript.bench.queries == [], "only one query is pending"
     send_result(transcript, query, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
-    a.beat()
+    a.heartbeat()
     assert transcript.text == (
         """\
 > a joins orders
@@ -58,12 +58,12 @@ def test_custom_assignor_computes_the_target() -> None:
 3 epoch 2
 8 a epoch 1 ← 0 stable
 a at 1 has nothing
-> a beats in between
+> a sends a heartbeat in between
 a at 1
 > own responds for epoch 2
 7 a orders:0,1,2,3
 6 epoch 2
-> a beats
+> a sends a heartbeat
 8 a epoch 2 ← 1 stable orders:0@2,1@2,2@2,3@2
 a at 2 has orders:0,1,2,3
 """
@@ -81,21 +81,21 @@ def test_failure_keeps_the_previous_target() -> None:
     a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
     send_result(transcript, take_query(transcript), {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
-    a.beat()
+    a.heartbeat()
     transcript.bench.advance(1_000)
     b.join()
     failure = AssignorFailure("own", "ZeroDivisionError: division by zero")
     send_result(transcript, take_query(transcript), failure)
     transcript.lines.clear()
-    a.beat()
-    b.beat()
-    assert transcript.lines == ["> a beats", "a at 2", "> b beats", "b at 2"]
+    a.heartbeat()
+    b.heartbeat()
+    assert transcript.lines == ["> a sends a heartbeat", "a at 2", "> b sends a heartbeat", "b at 2"]
     assert transcript.bench.queries == [], "heartbeats do not retry it"
     assert consumer_group(transcript).failure == failure
     assert consumer_group(transcript).state_name == "Assigning"
 
     transcript.bench.advance(10_000)
-    b.beat()
+    b.heartbeat()
     send_result(
         transcript,
         take_query(transcript),
@@ -162,7 +162,7 @@ def test_lost_target_is_queried_again() -> None:
     first = take_query(transcript)
     for _ in range(2):
         transcript.bench.advance(30_000)
-        a.beat()
+        a.heartbeat()
     assert take_query(transcript) == first
 
 
@@ -199,12 +199,12 @@ def test_removed_assignor_is_replaced() -> None:
     a.join()
     transcript.bench.settings = GroupSettings()
     transcript.reload()
-    a.beat()
+    a.heartbeat()
     assert transcript.lines[-1] == "a at 2 has orders:0,1,2,3"
 
 
 def test_assignors_with_lag_run_in_the_driver() -> None:
-    transcript = Story(GroupBench(GroupSettings(consumer_assignors=("lag-aware",))))
+    transcript = Transcript(GroupBench(GroupSettings(consumer_assignors=("lag-aware",))))
     Consumer(transcript, "a", "orders").join()
     assert take_query(transcript).assignor == "lag-aware"
 
@@ -221,7 +221,7 @@ def test_group_spec_of_an_assignor() -> None:
         return specs[-1]
 
     settings = GroupSettings(consumer_assignment_interval_ms=0)
-    transcript = Story(GroupBench(settings, assignors=Recording()))
+    transcript = Transcript(GroupBench(settings, assignors=Recording()))
     a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
     assert last().homogeneous
@@ -237,13 +237,13 @@ def test_group_spec_of_an_assignor() -> None:
     b.subscribe(regex="ord.*")
     transcript.bench.advance(1)
     transcript.resolve({"ord.*": ["orders"]})
-    b.beat()
+    b.heartbeat()
     assert last().homogeneous
     assert last().members["a"].subscribed_topic_ids == {ORDERS}
 
 
 def test_wall_clock_set_back_does_not_delay_targets() -> None:
-    transcript = Story()
+    transcript = Transcript()
     a, b = Consumer(transcript, "a", "orders"), Consumer(transcript, "b", "orders")
     a.join()
     transcript.bench.advance(1_000)
@@ -258,9 +258,9 @@ def test_late_result_does_not_delay_a_recreated_group() -> None:
     a.join()
     query = take_query(transcript)
     a.leave()
-    transcript.bench.ask(DeleteGroupsRequest(groups_names=["g"]), DeleteGroupsResponse)
+    transcript.bench.call(DeleteGroupsRequest(groups_names=["g"]), DeleteGroupsResponse)
     send_result(transcript, query, {"a": {ORDERS: frozenset({0, 1, 2, 3})}})
     b.join()
     send_result(transcript, take_query(transcript), {"b": {ORDERS: frozenset({0, 1, 2, 3})}})
-    b.beat()
+    b.heartbeat()
     assert transcript.lines[-1] == "b at 2 has orders:0,1,2,3"

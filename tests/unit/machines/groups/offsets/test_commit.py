@@ -86,7 +86,7 @@ def test_unknown_topics_and_partitions_do_not_affect_the_others() -> None:
             OffsetCommitRequestTopic(name="absent", partitions=partitions(0)),
         ],
     )
-    response = bench.ask(request, OffsetCommitResponse, 9)
+    response = bench.call(request, OffsetCommitResponse, 9)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert [[each.error_code for each in topic.partitions] for topic in response.topics] == [
         [ErrorCode.NONE, unknown, unknown],
@@ -105,7 +105,7 @@ def test_unknown_topic_id() -> None:
             )
         ],
     )
-    response = bench.ask(request, OffsetCommitResponse, 10)
+    response = bench.call(request, OffsetCommitResponse, 10)
     assert response.topics[0].topic_id == topic_id(5)
     assert response.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 

@@ -25,7 +25,7 @@ def delete(bench: GroupBench, topics: dict[str, list[int]], group: str = "g") ->
             for name, partitions in topics.items()
         ],
     )
-    return bench.ask(request, OffsetDeleteResponse)
+    return bench.call(request, OffsetDeleteResponse)
 
 
 def codes(response: OffsetDeleteResponse) -> dict[str, list[int]]:

@@ -22,7 +22,7 @@ def test_single_group_of_old_versions(version: int) -> None:
     bench = GroupBench()
     commit(bench, 5, metadata="note")
     topics = [OffsetFetchRequestTopic(name="orders", partition_indexes=[0, 3])]
-    response = bench.ask(OffsetFetchRequest(group_id="g", topics=topics), OffsetFetchResponse, version)
+    response = bench.call(OffsetFetchRequest(group_id="g", topics=topics), OffsetFetchResponse, version)
     assert response.error_code == ErrorCode.NONE
     (topic,) = response.topics
     assert topic.partitions == [
@@ -36,7 +36,7 @@ def test_null_topics_return_all() -> None:
     commit(bench, 1)
     commit(bench, 2, partition=3)
     commit(bench, 3, topic="parcels")
-    response = bench.ask(OffsetFetchRequest(group_id="g", topics=None), OffsetFetchResponse, 7)
+    response = bench.call(OffsetFetchRequest(group_id="g", topics=None), OffsetFetchResponse, 7)
     found = {topic.name: [p.committed_offset for p in topic.partitions] for topic in response.topics}
     assert found == {"orders": [1, 2], "parcels": [3]}
     assert fetch_all(bench) == {("orders", 0): 1, ("orders", 3): 2, ("parcels", 0): 3}
@@ -55,7 +55,7 @@ def test_several_groups_at_once() -> None:
     commit(bench, 2, group="y")
     topics = [OffsetFetchRequestTopics(name="orders", partition_indexes=[0])]
     groups = [OffsetFetchRequestGroup(group_id=name, topics=topics) for name in ("x", "y", "z")]
-    response = bench.ask(OffsetFetchRequest(groups=groups), OffsetFetchResponse, 8)
+    response = bench.call(OffsetFetchRequest(groups=groups), OffsetFetchResponse, 8)
     assert [
         (group.group_id, group.topics[0].partitions[0].committed_offset) for group in response.groups
     ] == [("x", 1), ("y", 2), ("z", -1)]
@@ -67,7 +67,7 @@ def test_classic_groups_ignore_member_epochs() -> None:
     stable_group(bench, a)
     a.commit(5)
     group = OffsetFetchRequestGroup(group_id="g", member_id="unknown", member_epoch=99, topics=None)
-    response = bench.ask(OffsetFetchRequest(groups=[group]), OffsetFetchResponse, 9)
+    response = bench.call(OffsetFetchRequest(groups=[group]), OffsetFetchResponse, 9)
     assert response.groups[0].error_code == ErrorCode.NONE
     assert response.groups[0].topics[0].partitions[0].committed_offset == 5
 
@@ -82,7 +82,7 @@ def test_topics_by_id() -> None:
         OffsetFetchRequestTopics(topic_id=bench.topics.id_of("parcels"), partition_indexes=[0]),
     ]
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=topics)])
-    found_groups = bench.ask(request, OffsetFetchResponse, 10).groups[0].topics
+    found_groups = bench.call(request, OffsetFetchResponse, 10).groups[0].topics
     assert [topic.topic_id for topic in found_groups] == [topic.topic_id for topic in topics]
     assert [topic.partitions[0].committed_offset for topic in found_groups] == [5, -1, 6]
     assert [topic.partitions[0].error_code for topic in found_groups] == [0, ErrorCode.UNKNOWN_TOPIC_ID, 0]
@@ -100,7 +100,7 @@ def test_offset_of_a_deleted_topic_with_the_same_name_does_not_count() -> None:
         for name in ("orders", "parcels")
     ]
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=topics)])
-    found_groups = bench.ask(request, OffsetFetchResponse, 10).groups[0].topics
+    found_groups = bench.call(request, OffsetFetchResponse, 10).groups[0].topics
     assert [topic.partitions[0].committed_offset for topic in found_groups] == [-1, 6], (
         "the second topic has no id"
     )
@@ -114,7 +114,7 @@ def test_all_topics_by_id_omits_topics_without_an_id() -> None:
     kept = Topics({"orders": 4})
     bench.change_topics(kept)
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
-    found_groups = bench.ask(request, OffsetFetchResponse, 10).groups[0].topics
+    found_groups = bench.call(request, OffsetFetchResponse, 10).groups[0].topics
     assert [topic.topic_id for topic in found_groups] == [kept.id_of("orders")]
 
 

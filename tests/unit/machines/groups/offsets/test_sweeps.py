@@ -26,7 +26,7 @@ def keep_alive(bench: GroupBench, client: ClassicClient, duration_ms: int) -> No
     """Keep the member alive for this time without reading."""
     for _ in range(0, duration_ms, 600_000):
         bench.advance(600_000)
-        assert client.beat() is ErrorCode.NONE
+        assert client.heartbeat() is ErrorCode.NONE
 
 
 def test_offsets_of_a_simple_group_expire_after_their_commit_and_the_group_with_them() -> None:

@@ -9,7 +9,7 @@ from ruslo.testing.simulation.nodes.keyed_records import KeyedRecords
 PRODUCER = 7
 
 
-class Story:
+class Trace:
     """Batches with one record each, that are committed one after the other."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Story:
 
 
 def test_only_what_a_later_record_replaces_may_be_gone() -> None:
-    trace = Story()
+    trace = Trace()
     first, other, last = trace.write(b"k", b"1"), trace.write(b"l", b"2"), trace.write(b"k", b"3")
     assert trace.lost_without(first) is None
     assert trace.lost_without(other) == f"the record at {other}, (b'l', b'2')"
@@ -50,7 +50,7 @@ def test_only_what_a_later_record_replaces_may_be_gone() -> None:
 
 
 def test_a_transaction_replaces_nothing_until_it_is_committed() -> None:
-    trace = Story()
+    trace = Trace()
     before, inside = trace.write(b"k", b"1"), trace.write(b"k", b"2", in_transaction=True)
     assert trace.lost_without(before) is not None
     assert trace.lost_without(inside) is not None
@@ -60,14 +60,14 @@ def test_a_transaction_replaces_nothing_until_it_is_committed() -> None:
 
 
 def test_what_an_open_transaction_wrote_stays_whatever_follows() -> None:
-    trace = Story()
+    trace = Trace()
     inside = trace.write(b"k", b"1", in_transaction=True)
     trace.write(b"k", b"2")
     assert trace.lost_without(inside) is not None
 
 
 def test_what_was_aborted_may_be_gone_and_replaces_nothing() -> None:
-    trace = Story()
+    trace = Trace()
     before, inside = trace.write(b"k", b"1"), trace.write(b"k", b"2", in_transaction=True)
     trace.end_transaction(commit=False)
     assert trace.lost_without(inside) is None
@@ -76,7 +76,7 @@ def test_what_was_aborted_may_be_gone_and_replaces_nothing() -> None:
 
 
 def test_a_record_that_changed_is_noticed() -> None:
-    trace = Story()
+    trace = Trace()
     trace.write(b"k", b"1")
     found: set[int] = set()
     assert trace.records.wrong_in(build_batch([Record(0, 1, b"k", b"1")]), found) is None
