@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.groups.group_chaos import Chaos
+from tests.support.groups.group_chaos import GroupChaos
 from tests.support.machines.seeds import chaos_seeds
 
 
 @pytest.mark.parametrize("seed", chaos_seeds(39))
 def test_an_hour_of_chaos(seed: int) -> None:
-    Chaos(seed).run()
+    GroupChaos(seed).run()

@@ -25,7 +25,7 @@ from ruslo.testing.simulation.groups.invariants import (
     ONE_OWNER,
 )
 from ruslo.testing.simulation.raft.invariants import InvariantBrokenError
-from tests.support.groups.group_chaos import Chaos
+from tests.support.groups.group_chaos import GroupChaos
 
 SEEDS = range(4)
 
@@ -118,7 +118,7 @@ def test_a_bug_in_the_machine_is_found(
 
 def _broken(seed: int) -> InvariantBrokenError | None:
     try:
-        Chaos(seed).run()
+        GroupChaos(seed).run()
     except InvariantBrokenError as error:
         return error
     return None

@@ -1,4 +1,4 @@
-"""Groups for assignors, made of few words or at random."""
+"""Short builders of group specs for assignors, and random specs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def group(topics: Iterable[TopicSpec], members: Iterable[MemberSpec]) -> GroupSp
 
 
 def shares(assignor: Assignor, spec: GroupSpec) -> Shares:
-    """The assignment, checked, with names instead of ids."""
+    """Check the assignment and return it with names instead of ids."""
     return {
         member_id: {spec.topics[each].name: sorted(held) for each, held in sorted(partitions.items())}
         for member_id, partitions in checked(spec, assignor.assign(spec)).items()
@@ -56,7 +56,7 @@ def shares(assignor: Assignor, spec: GroupSpec) -> Shares:
 
 
 def held(spec: GroupSpec, assignment: Mapping[str, Partitions]) -> dict[str, set[tuple[Uuid, int]]]:
-    """Per member, what it has."""
+    """The topic partitions of each member."""
     return {
         member_id: {
             (each, partition)
@@ -68,7 +68,7 @@ def held(spec: GroupSpec, assignment: Mapping[str, Partitions]) -> dict[str, set
 
 
 def continued(spec: GroupSpec, assignment: Mapping[str, Partitions]) -> GroupSpec:
-    """The same group with this as its present target."""
+    """The same group with this assignment as its current target."""
     members = {
         member_id: replace(each, current=assignment.get(member_id, {}))
         for member_id, each in spec.members.items()

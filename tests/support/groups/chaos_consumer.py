@@ -1,7 +1,7 @@
-"""A consumer in a process of its own, made to be killed.
+"""A consumer in its own process, which tests kill.
 
-`committed` writes what it read to a table and lets it be committed to the broker after that: at least once.
-`stored` keeps its position in the same transaction as the output and goes on from there: exactly once.
+`committed` writes records to a table and commits their offsets to the broker afterwards: at least once.
+`stored` writes its position in the same database transaction as the output: exactly once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PROTOCOLS: dict[str, Settings] = {
 
 
 class ChaosGroup(NamedTuple):
-    """A group of such consumers: how they rebalance, where they keep positions, where the output goes."""
+    """A group of these consumers: its protocol, where positions are kept, and the output."""
 
     protocol: str
     way: str  # "committed" or "stored"
@@ -39,10 +39,10 @@ class ChaosGroup(NamedTuple):
         return f"{self.way}-{self.protocol}"
 
     def open_output(self) -> sqlite3.Connection:
-        """One row for each time a record was applied, and the position behind them."""
+        """Open the tables: a row for each applied record, and the next position of each partition."""
         output = sqlite3.connect(self.output, isolation_level=None, timeout=60)
         output.execute("PRAGMA journal_mode = WAL")
-        output.execute("PRAGMA synchronous = OFF")  # processes are killed, not the machine
+        output.execute("PRAGMA synchronous = OFF")  # only processes are killed, not the machine
         output.execute("CREATE TABLE IF NOT EXISTS applied (partition INTEGER, offset INTEGER)")
         output.execute("CREATE TABLE IF NOT EXISTS positions (partition INTEGER PRIMARY KEY, next INTEGER)")
         return output
@@ -58,7 +58,7 @@ class ChaosGroup(NamedTuple):
 
 
 class ChaosConsumer:
-    """Reads, applies, remembers, until it is told to stop or killed."""
+    """Reads records and applies them until it is stopped or killed."""
 
     def __init__(self, bootstrap: str, group: ChaosGroup) -> None:
         self._group = group
@@ -76,7 +76,7 @@ class ChaosConsumer:
             }
         )
         if group.way == "stored":
-            self._consumer.subscribe([group.topic], on_assign=self._begin_at_stored)
+            self._consumer.subscribe([group.topic], on_assign=self._assign_stored)
         else:
             self._consumer.subscribe([group.topic])
 
@@ -102,11 +102,11 @@ class ChaosConsumer:
         for message in messages:
             try:
                 self._consumer.store_offsets(message)
-            except KafkaException as error:  # no longer ours: the next owner repeats it
+            except KafkaException as error:  # revoked: the next owner repeats it
                 if error.args[0].code() != KafkaError._STATE:
                     raise
 
-    def _begin_at_stored(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _assign_stored(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         stored: dict[int, int] = dict(self._output.execute("SELECT partition, next FROM positions"))
         for tp in partitions:
             tp.offset = stored.get(tp.partition, 0)

@@ -1,4 +1,4 @@
-"""A member of a classic group, as a client library would play it against a GroupBench."""
+"""A member of a classic group that behaves like a client library, against a GroupBench."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ClassicClient:
         self.last_join = JoinGroupResponse()
 
     def join(self) -> JoinGroupResponse | None:
-        """Ask to join, with the id that was required first if need be; the answer if it came at once."""
+        """Join, again if a member id is required; None while the request is parked."""
         response = self.join_once()
         if response is not None and response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
@@ -83,7 +83,7 @@ class ClassicClient:
         return None if self.bench.is_parked(self.token) else self.joined()
 
     def joined(self) -> JoinGroupResponse:
-        """The answer that was waited for."""
+        """The response to the parked JoinGroup."""
         response = self.last_join = self.bench.response(self.token, JoinGroupResponse)
         if response.error_code == ErrorCode.NONE:
             self.member_id = response.member_id
@@ -102,7 +102,7 @@ class ClassicClient:
     def sync(
         self, assignments: Mapping[str, bytes] | None = None, version: int = 5
     ) -> bytes | ErrorCode | None:
-        """None while it is parked."""
+        """Sync; None while the request is parked."""
         request = SyncGroupRequest(
             group_id=self.group,
             generation_id=self.generation,
@@ -162,7 +162,7 @@ class ClassicClient:
 
 
 def stable_group(bench: GroupBench, *clients: ClassicClient) -> None:
-    """Bring these, and only these, into the group's next generation; each is assigned its own name."""
+    """Form a generation of exactly these members; each is assigned its own name."""
     for client in clients:
         client.join()
     bench.advance(2 * bench.settings.initial_rebalance_delay_ms)
@@ -172,7 +172,7 @@ def stable_group(bench: GroupBench, *clients: ClassicClient) -> None:
 
 
 def complete_rebalance(*clients: ClassicClient) -> None:
-    """Complete a rebalance that all have joined: the leader assigns, and all members sync."""
+    """Complete a rebalance that all members have joined: the leader assigns, and all sync."""
     assignments = {client.member_id: client.name.encode() for client in clients}
     leader = next(client for client in clients if client.leads)
     for client in clients:

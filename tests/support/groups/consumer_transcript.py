@@ -1,11 +1,11 @@
-"""Stories about consumer groups: what members do, what is written and what they are told, line by line.
+"""Transcripts of consumer groups: requests of members, written records and responses, line by line.
 
-A test acts through a Transcript and compares its text with what should have happened:
+A test acts through a Transcript and compares its text with the expected one:
 
-    > a joins orders            what was done
+    > a joins orders            the request
     5 a orders                  a record; x5 is its tombstone
     8 a epoch 2 ← 0 stable orders:0@2,1@2 revoke orders:2@1
-    a at 2 has orders:0,1       the answer; `a at 2` if it carries no assignment
+    a at 2 has orders:0,1       the response; `a at 2` without an assignment
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ class Transcript:
         return "\n".join(self.lines) + "\n"
 
     def step(self, text: str) -> None:
-        """Say what is done next; what comes of it is added by ``show``."""
+        """Add the line of the next step; ``show`` adds its effects."""
         self.lines.append(f"> {text}")
 
     def show(self) -> None:
-        """The records written since the last time."""
+        """Add the records that were written since the last call."""
         self.lines += [self.shown(record) for record in self.bench.records(self._shown)]
         self._shown = len(self.bench.log)
 
@@ -84,17 +84,17 @@ class Transcript:
         self.show()
 
     def resolve(self, found: Mapping[str, Iterable[str]]) -> None:
-        """Answer the one question about patterns that is out."""
-        (ask,) = self.bench.queries
-        assert isinstance(ask, ResolveRegex)
-        assert set(ask.patterns) == set(found)
+        """Complete the only pending query, which resolves patterns."""
+        (query,) = self.bench.queries
+        assert isinstance(query, ResolveRegex)
+        assert set(query.patterns) == set(found)
         self.bench.queries.clear()
         self.step("patterns are resolved")
         resolved = {
             pattern: ResolvedRegex(tuple(sorted(topics)), self.bench.topics.version, self.bench.wall_ms)
             for pattern, topics in found.items()
         }
-        self.bench.run(RegexResolved(ask.group_id, resolved))
+        self.bench.run(RegexResolved(query.group_id, resolved))
         self.show()
 
     def reload(self) -> None:
@@ -124,11 +124,11 @@ class Transcript:
             case ConsumerGroupTargetAssignmentMetadataValue():
                 return f" epoch {value.assignment_epoch}"
             case ConsumerGroupMemberMetadataValue():
-                words = [",".join(value.subscribed_topic_names)]
-                words += [f"~{value.subscribed_topic_regex}"] if value.subscribed_topic_regex else []
-                words += [f"as {value.instance_id}"] if value.instance_id is not None else []
-                words += ["classic"] if value.classic_member_metadata is not None else []
-                return "".join(f" {word}" for word in words if word)
+                fields = [",".join(value.subscribed_topic_names)]
+                fields += [f"~{value.subscribed_topic_regex}"] if value.subscribed_topic_regex else []
+                fields += [f"as {value.instance_id}"] if value.instance_id is not None else []
+                fields += ["classic"] if value.classic_member_metadata is not None else []
+                return "".join(f" {field}" for field in fields if field)
             case ConsumerGroupTargetAssignmentMemberValue():
                 return self._partitions({each.topic_id: each.partitions for each in value.topic_partitions})
             case ConsumerGroupCurrentMemberAssignmentValue():
@@ -142,7 +142,7 @@ class Transcript:
             case GroupMetadataValue():
                 members = ",".join(member.member_id for member in value.members)
                 return f" generation {value.generation} {value.protocol} {members}"
-        raise AssertionError(f"no transcript tells of {value!r}")
+        raise AssertionError(f"transcripts do not support {value!r}")
 
     def _current(self, topics: Iterable[CurrentPartitions]) -> str:
         text = ""
@@ -164,7 +164,7 @@ class Transcript:
 
 
 class Consumer:
-    """A member of the new protocol that says what a real client would, unless a test bends it."""
+    """A member of the new protocol, which sends what a real client sends unless a test changes it."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class Consumer:
         return self.send(text)
 
     def report_owned(self, text: str = "reports its partitions") -> ConsumerGroupHeartbeatResponse:
-        """A heartbeat with what it has, as after every change."""
+        """Send a heartbeat with the owned partitions, as clients do after every change."""
         return self.send(text, topic_partitions=self.held())
 
     def subscribe(self, *topics: str, regex: str | None = None) -> ConsumerGroupHeartbeatResponse:
@@ -258,10 +258,10 @@ class Consumer:
         )
         response = transcript.bench.call(request, ConsumerGroupHeartbeatResponse, version, self.client_id)
         transcript.show()
-        self._take(response)
+        self._receive(response)
         return response
 
-    def _take(self, response: ConsumerGroupHeartbeatResponse) -> None:
+    def _receive(self, response: ConsumerGroupHeartbeatResponse) -> None:
         if response.error_code != ErrorCode.NONE:
             self.transcript.lines.append(f"{self.member_id}: {ErrorCode(response.error_code).name}")
             return

@@ -1,7 +1,7 @@
-"""A group shard with a list for its log and a clock that the test turns.
+"""A group shard with a list as its log and a clock that the test advances.
 
-Everything passes through the codecs: records are kept as bytes, answers are written and read again in the
-version of their request, as a client would see them.
+Everything passes through the codecs: the log holds bytes, and responses are encoded and decoded in the
+version of their request.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ruslo.protocol.coordinator_records import GROUP_RECORDS
 from ruslo.protocol.message import Message
 
 WALL_MS = 1_700_000_000_000
-"""Wall clock at monotonic zero."""
+"""The wall clock time at monotonic zero."""
 
 MessageT = TypeVar("MessageT", bound=Message)
 
@@ -71,28 +71,28 @@ class Coordinator(Protocol):
     """A coordinator of groups: the machine on a bench, or a whole broker."""
 
     def send(self, request: Message, version: int | None = None, client: str = "app") -> int:
-        """A request whose answer may come later; gives its token."""
+        """Send a request and return its token; the response may come later."""
         ...
 
     def call(
         self, request: Message, response: type[MessageT], version: int | None = None, client: str = "app"
     ) -> MessageT:
-        """A request that is answered at once."""
+        """Send a request that gets its response at once."""
         ...
 
     def response(self, token: int, response: type[MessageT]) -> MessageT:
-        """The answer to an earlier request."""
+        """The response to an earlier request."""
         ...
 
     def is_parked(self, token: int) -> bool:
-        """Whether the answer is still to come."""
+        """Whether the request still waits for its response."""
         ...
 
     def topic_id(self, name: str) -> Uuid: ...
 
 
 class Logged(NamedTuple):
-    """A record, or a transaction's marker, as it stands in the log."""
+    """A record or a transaction marker in the log."""
 
     key: bytes
     value: bytes | None
@@ -127,10 +127,10 @@ class GroupBench:
         self.shard = self._new_shard()
         self.run(Loaded(0))
 
-    # -- what tests do ---------------------------------------------------------------------------------------
+    # -- for tests -------------------------------------------------------------------------------------------
 
     def send(self, request: Message, version: int | None = None, client: str = "app") -> int:
-        """A request whose answer may come later; gives its token."""
+        """Send a request and return its token; the response may come later."""
         if version is None:
             version = API_BY_KEY[request.API_KEY].max_version
         request = type(request).from_bytes(request.to_bytes(version), version)
@@ -142,7 +142,7 @@ class GroupBench:
     def call(
         self, request: Message, response: type[MessageT], version: int | None = None, client: str = "app"
     ) -> MessageT:
-        """A request that is answered at once."""
+        """Send a request that gets its response at once."""
         return self.response(self.send(request, version, client), response)
 
     def response(self, token: Hashable, response: type[MessageT]) -> MessageT:
@@ -161,7 +161,7 @@ class GroupBench:
         return [request for request, _ in self._requests.values()]
 
     def advance(self, duration_ms: int) -> None:
-        """Let time pass; every deadline on the way is met on the millisecond."""
+        """Advance the clock and fire every timer exactly at its deadline."""
         end_ms = self.now_ms + duration_ms
         while True:
             deadline_ms = self.shard.deadline_ms()
@@ -188,7 +188,7 @@ class GroupBench:
         self.shard.replay(EndTxnMarker(producer_id, commit), offset)
 
     def reload(self, log: list[Logged] | None = None) -> None:
-        """The partition moves away and comes back, or is started on another log."""
+        """Unload the shard and load it again, from another log if one is given."""
         self.run(Unloaded())
         if log is not None:
             self.log = log
@@ -201,10 +201,10 @@ class GroupBench:
         self.run(Loaded(0))
 
     def records(self, since: int = 0) -> list[GroupRecord]:
-        """What the log holds, decoded."""
+        """The decoded records of the log."""
         return [_decoded(each) for each in self.log[since:] if each.commits is None]
 
-    # -- the driver's part -----------------------------------------------------------------------------------
+    # -- driving the machine ---------------------------------------------------------------------------------
 
     def run(self, event: GroupEvent) -> None:
         self._execute(self.shard.handle(event, Instant(self.now_ms, self.wall_ms)))
@@ -238,7 +238,7 @@ class GroupBench:
             self.shard.replay(record, offset)
 
     def _deliver(self, token: Hashable, message: Message | KafkaError) -> None:
-        assert token not in self.responses, f"{token} was answered twice"
+        assert token not in self.responses, f"two responses to {token}"
         request, version = self._requests.pop(token)
         if isinstance(message, KafkaError):
             message = error_response(request, version, message.code)

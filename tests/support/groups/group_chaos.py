@@ -1,7 +1,7 @@
-"""An hour in the life of a coordinator: four groups, bad lines, a bad log, restless clients and operators.
+"""An hour of a group coordinator with four groups, an unreliable network and log, clients and operators.
 
-A run is chaos and calm in turn. After each calm every partition must have its reader; the other invariants
-are looked at after every event.
+Faults and recovery alternate. After each recovery every partition must have an owner; the other invariants
+are checked after every event.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ruslo.testing.simulation.groups.topics import SimTopics
 MINUTE_MS = 60_000
 ROUNDS = 4
 CHAOS_MS = 9 * MINUTE_MS
-CALM_MS = 6 * MINUTE_MS
-"""Longer than a member that died during its first JoinGroup is waited for."""
+RECOVERY_MS = 6 * MINUTE_MS
+"""Longer than the session of a member that died during its first JoinGroup."""
 MAX_MEMBERS = 6
 EAGER, COOPERATIVE, CONSUMER, MIXED = "eager", "cooperative", "consumer", "mixed"
 GROUPS = (EAGER, COOPERATIVE, CONSUMER, MIXED)
 
 
-class Chaos:
+class GroupChaos:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.clock = SimClock(seed)
@@ -38,7 +38,7 @@ class Chaos:
         topics = SimTopics().with_topic("orders", 6).with_topic("parcels", 3)
         settings = GroupSettings(
             initial_rebalance_delay_ms=random.choice([0, 3_000]),
-            consumer_assignors=(random.choice(["uniform", "range", "a user's own"]),),
+            consumer_assignors=(random.choice(["uniform", "range", "custom"]),),
             consumer_assignment_interval_ms=random.choice([0, 1_000]),
         )
         self.coordinator = SimCoordinator(
@@ -48,12 +48,12 @@ class Chaos:
             on_committed=self.invariants.on_committed,
             on_step=self.invariants.check_step,
         )
-        self._born = 0
-        self._topics_made = 0
+        self._members_created = 0
+        self._topics_created = 0
         self._instances: dict[str, dict[str, list[str]]] = {group: {} for group in GROUPS}
-        """Static members that have gone and may come back, with what they read; a classic one must not come
-        back for other topics, since that causes no rebalance (KIP-345)."""
-        self._is_calm = True
+        """Static members that have left and may rejoin, with their subscriptions. A classic one must rejoin
+        with the same subscription, because that causes no rebalance (KIP-345)."""
+        self._is_recovering = True
 
     @property
     def members(self) -> list[SimMember]:
@@ -62,13 +62,13 @@ class Chaos:
     # -- a run -----------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Raises InvariantBrokenError, or whatever the machine raised, with a way to see it again."""
+        """Raises InvariantBrokenError, or the error of the machine, with the command that replays the run."""
         try:
             for _ in range(ROUNDS):
-                self._begin_chaos()
+                self._begin_faults()
                 self.clock.run_for(CHAOS_MS)
-                self._begin_calm()
-                self.clock.run_for(CALM_MS)
+                self._end_faults()
+                self.clock.run_for(RECOVERY_MS)
                 self.invariants.check_recovered(self.coordinator)
                 self.invariants.check_log(self.coordinator)
         except Exception as error:
@@ -78,13 +78,13 @@ class Chaos:
     def _how_to_replay(self) -> str:
         lines = [f"{at_ms:>9} {what!r}" for at_ms, what in list(self.coordinator.trace)[-40:]]
         command = f"RUSLO_CHAOS_SEEDS={self.seed}-{self.seed} pytest tests/sim/test_groups_chaos.py"
-        return "\n".join([f"virtual time {self.clock.monotonic_ms()} ms; see it again: {command}", *lines])
+        return "\n".join([f"virtual time {self.clock.monotonic_ms()} ms; replay: {command}", *lines])
 
-    # -- chaos and calm --------------------------------------------------------------------------------------
+    # -- faults and recovery ---------------------------------------------------------------------------------
 
-    def _begin_chaos(self) -> None:
+    def _begin_faults(self) -> None:
         random = self.random
-        self._is_calm = False
+        self._is_recovering = False
         self.lines.lost = random.choice([0.0, 0.01, 0.05])
         self.lines.repeated = random.choice([0.0, 0.05])
         self.lines.slow = random.choice([0.0, 0.1])
@@ -94,31 +94,31 @@ class Chaos:
         faults.failing_assignor = random.choice([0.0, 0.3])
         self._act_later()
 
-    def _begin_calm(self) -> None:
-        self._is_calm = True
+    def _end_faults(self) -> None:
+        self._is_recovering = True
         self.lines.lost = self.lines.repeated = self.lines.slow = 0.0
         self.coordinator.faults = CoordinatorFaults()
         for group in GROUPS:
-            if not self._living(group):
+            if not self._alive(group):
                 self._join(group)
 
     def _act_later(self) -> None:
         self.clock.call_later(self.random.randint(100, 12_000), self._act)
 
     def _act(self) -> None:
-        if self._is_calm:
+        if self._is_recovering:
             return
         actions: list[tuple[Callable[[], None], int]] = [
-            (self._join_somewhere, 30),
+            (self._join_random_group, 30),
             (partial(self._random_member, self._leave), 10),
             (partial(self._random_member, self._kill), 7),
             (partial(self._random_member, lambda each: each.stall(self.random.randint(1_000, 90_000))), 12),
             (partial(self._random_member, self._subscribe), 8),
-            (self._grow_topic, 3),
-            (self._make_topic, 3),
+            (self._add_partition, 3),
+            (self._create_topic, 3),
             (self._delete_topic, 2),
             (self._restart, 4),
-            (self._end_new_protocol, 2),
+            (self._downgrade, 2),
             (self._check_log, 4),
         ]
         self.random.choices([action for action, _ in actions], [weight for _, weight in actions])[0]()
@@ -129,9 +129,9 @@ class Chaos:
         self.invariants.check_log(self.coordinator)
         self.coordinator.log.compact()
 
-    # -- what clients do -------------------------------------------------------------------------------------
+    # -- clients ---------------------------------------------------------------------------------------------
 
-    def _living(self, group: str) -> list[SimMember]:
+    def _alive(self, group: str) -> list[SimMember]:
         return [each for each in self.members if each.alive and each.group_id == group]
 
     def _random_member(self, action: Callable[[SimMember], None]) -> None:
@@ -139,15 +139,15 @@ class Chaos:
         if living:
             action(self.random.choice(living))
 
-    def _join_somewhere(self) -> None:
+    def _join_random_group(self) -> None:
         group = self.random.choice(GROUPS)
-        if len(self._living(group)) < MAX_MEMBERS:
+        if len(self._alive(group)) < MAX_MEMBERS:
             self._join(group)
 
     def _join(self, group: str) -> None:
         random = self.random
-        self._born += 1
-        name = f"{group}-{self._born}"
+        self._members_created += 1
+        name = f"{group}-{self._members_created}"
         new_protocol = group == CONSUMER or (group == MIXED and random.random() < 0.5)
         parts = (name, group, self.coordinator, self.lines, self.invariants)
         instance_id, topics = self._some_instance(group, name, new=new_protocol)
@@ -173,7 +173,7 @@ class Chaos:
         return self.random.sample(names, self.random.randint(1, len(names)))
 
     def _some_instance(self, group: str, name: str, *, new: bool) -> tuple[str | None, list[str]]:
-        """A member that rejoins or is new, and its subscription."""
+        """The instance id of a new or rejoining member, and its subscription."""
         if self.random.random() < 0.6:
             return None, self._some_topics()
         free = sorted(each for each in self._instances[group] if each.startswith("new") == new)
@@ -184,13 +184,13 @@ class Chaos:
 
     def _leave(self, member: SimMember) -> None:
         member.leave()
-        self._may_come_back(member)
+        self._remember_instance(member)
 
     def _kill(self, member: SimMember) -> None:
         member.kill()
-        self._may_come_back(member)
+        self._remember_instance(member)
 
-    def _may_come_back(self, member: SimMember) -> None:
+    def _remember_instance(self, member: SimMember) -> None:
         if member.instance_id is not None:
             topics = member.joined_topics if isinstance(member, ClassicSimMember) else member.topics
             self._instances[member.group_id][member.instance_id] = topics
@@ -198,15 +198,15 @@ class Chaos:
     def _subscribe(self, member: SimMember) -> None:
         member.subscribe(self._some_topics())
 
-    def _end_new_protocol(self) -> None:
-        """The mixed group goes back to where it came from."""
-        for member in self._living(MIXED):
+    def _downgrade(self) -> None:
+        """Downgrade the mixed group: its members of the new protocol leave."""
+        for member in self._alive(MIXED):
             if isinstance(member, ConsumerSimMember):
                 self._leave(member)
 
-    # -- what operators do -----------------------------------------------------------------------------------
+    # -- operators -------------------------------------------------------------------------------------------
 
-    def _grow_topic(self) -> None:
+    def _add_partition(self) -> None:
         topics = self.coordinator.topics
         name = self.random.choice(sorted(topics.all_names()))
         topic = topics.by_name(name)
@@ -214,9 +214,9 @@ class Chaos:
         if topic.partition_count < 9:
             self.coordinator.change_topics(topics.with_topic(name, topic.partition_count + 1), name)
 
-    def _make_topic(self) -> None:
-        self._topics_made += 1
-        name = f"extra-{self._topics_made}"
+    def _create_topic(self) -> None:
+        self._topics_created += 1
+        name = f"extra-{self._topics_created}"
         topics = self.coordinator.topics.with_topic(name, self.random.randint(1, 4))
         self.coordinator.change_topics(topics, name)
 

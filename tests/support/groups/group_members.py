@@ -1,4 +1,4 @@
-"""Members of consumer groups made of confluent-kafka consumers, several of them polled by one thread."""
+"""Members of consumer groups: confluent-kafka consumers, several of which one thread polls."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def topic_partitions(topic: str, partitions: Iterable[int]) -> set[PartitionKey]
 
 
 class Member:
-    """A consumer that subscribed, with what it was assigned, what it read and what went wrong."""
+    """A subscribed consumer with its assignment, its rebalances, its records and its errors."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Member:
 
     @property
     def read(self) -> list[tuple[str, int, int]]:
-        """Topic, partition and offset of every record that came."""
+        """Topic, partition and offset of every received record."""
         return [position_of(record) for record in self.records]
 
     @property
@@ -82,7 +82,7 @@ class Member:
         return {error.code() for error in self.errors}
 
     def poll(self, timeout_s: float = 0.02) -> None:
-        """Take what is there, at most a few hundred records."""
+        """Receive up to 500 records."""
         for message in self.consumer.consume(500, timeout_s):
             error = message.error()
             if error is None:
@@ -116,9 +116,9 @@ class Member:
         self._remove("lost", partitions)
 
     def _remove(self, kind: Literal["revoked", "lost"], partitions: list[TopicPartition]) -> None:
-        gone = frozenset((tp.topic, tp.partition) for tp in partitions)
-        self.assigned -= gone
-        self.rebalances.append(Rebalance(kind, gone))
+        removed = frozenset((tp.topic, tp.partition) for tp in partitions)
+        self.assigned -= removed
+        self.rebalances.append(Rebalance(kind, removed))
 
 
 def position_of(record: Message) -> tuple[str, int, int]:
@@ -135,13 +135,13 @@ def poll_until(members: Sequence[Member], reached: Callable[[], bool], timeout_s
     while not reached():
         if time.monotonic() > deadline:
             states = "\n".join(f"{m.assigned} {m.rebalances} {m.errors}" for m in members)
-            raise AssertionError(f"it did not come to that:\n{states}")
+            raise AssertionError(f"the condition was not reached within {timeout_s:g} s:\n{states}")
         for member in members:
             member.poll()
 
 
 def poll_for(members: Sequence[Member], seconds: float) -> None:
-    """Poll all members in turn for a time, to see that nothing happens."""
+    """Poll all members in turn for some time, to verify that nothing happens."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         for member in members:
@@ -151,7 +151,7 @@ def poll_for(members: Sequence[Member], seconds: float) -> None:
 def short_session(
     admin: AdminClient, group: str, protocol: Protocol, timeout_ms: int
 ) -> dict[str, str | int | bool]:
-    """The settings for a session timeout of this length; with the new protocol the broker has them."""
+    """Client settings for this session timeout; with the new protocol it is a group config of the broker."""
     if protocol == "classic":
         return {"session.timeout.ms": timeout_ms}
     entry = ConfigEntry(
@@ -174,18 +174,18 @@ def share_evenly(members: Sequence[Member], partitions: set[PartitionKey]) -> Ca
 
 
 def committed_positions(bootstrap: str, group: str, topic: str, partitions: int = 1) -> list[TopicPartition]:
-    """What a group committed, as a client sees it that is not a member.
+    """The committed offsets of a group, fetched by a client that is not a member.
 
-    Waits for a coordinator that is only just coming up. Admin requests cannot be repeated like this: the
-    client fails, and sometimes crashes, on the error of a coordinator that is not ready.
+    Retries while the coordinator loads. The admin client cannot do that: it fails, and sometimes crashes, on
+    the error of a coordinator that is not ready.
     """
     deadline = time.monotonic() + 30
     reader = new_reader(bootstrap, {"group.id": group})
     try:
         while True:
-            asked = [TopicPartition(topic, number) for number in range(partitions)]
+            tps = [TopicPartition(topic, number) for number in range(partitions)]
             try:
-                return reader.committed(asked, timeout=30)
+                return reader.committed(tps, timeout=30)
             except KafkaException as error:
                 not_ready = {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
                 if error.args[0].code() not in not_ready or time.monotonic() > deadline:
@@ -196,5 +196,5 @@ def committed_positions(bootstrap: str, group: str, topic: str, partitions: int 
 
 
 def committed(bootstrap: str, group: str, topic: str, partitions: int = 1) -> list[int]:
-    """The offsets alone."""
+    """The committed offsets of a group by partition."""
     return [tp.offset for tp in committed_positions(bootstrap, group, topic, partitions)]

@@ -1,4 +1,4 @@
-"""Requests to a group coordinator, as short as a test wants to read them."""
+"""Short functions for requests to a group coordinator."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ async def find_coordinator(client: RawClient, group_id: str, version: int = 4) -
     request = FindCoordinatorRequest(coordinator_keys=[group_id])
     if version < SEVERAL_KEYS_FROM:
         request = FindCoordinatorRequest(key=group_id)
-    answer = await client.call(request, FindCoordinatorResponse, version)
+    response = await client.call(request, FindCoordinatorResponse, version)
     if version >= SEVERAL_KEYS_FROM:
-        return answer.coordinators[0]
+        return response.coordinators[0]
     return Coordinator(
         key=group_id,
-        node_id=answer.node_id,
-        host=answer.host,
-        port=answer.port,
-        error_code=answer.error_code,
-        error_message=answer.error_message,
+        node_id=response.node_id,
+        host=response.host,
+        port=response.port,
+        error_code=response.error_code,
+        error_message=response.error_message,
     )
 
 
@@ -76,14 +76,14 @@ def commit_request(
     )
 
 
-def commit_codes(answer: OffsetCommitResponse) -> list[ErrorCode]:
-    return [ErrorCode(each.error_code) for topic in answer.topics for each in topic.partitions]
+def commit_codes(response: OffsetCommitResponse) -> list[ErrorCode]:
+    return [ErrorCode(each.error_code) for topic in response.topics for each in topic.partitions]
 
 
 async def commit(client: RawClient, group_id: str, offsets: Mapping[int, int]) -> list[ErrorCode]:
-    """As a client that never joined."""
-    answer = await client.call(commit_request(group_id, offsets), OffsetCommitResponse, BY_NAME)
-    return commit_codes(answer)
+    """Commit offsets as a client that is not a member."""
+    response = await client.call(commit_request(group_id, offsets), OffsetCommitResponse, BY_NAME)
+    return commit_codes(response)
 
 
 async def fetch_offsets(
@@ -94,17 +94,17 @@ async def fetch_offsets(
         topics = None
         if partitions is not None:
             topics = [OffsetFetchRequestTopics(name="t", partition_indexes=partitions)]
-        asked = OffsetFetchRequestGroup(group_id=group_id, topics=topics)
-        answer = await client.call(OffsetFetchRequest(groups=[asked]), OffsetFetchResponse, version)
-        (group,) = answer.groups
+        requested = OffsetFetchRequestGroup(group_id=group_id, topics=topics)
+        response = await client.call(OffsetFetchRequest(groups=[requested]), OffsetFetchResponse, version)
+        (group,) = response.groups
         assert group.error_code == 0, ErrorCode(group.error_code).name
         return {
             each.partition_index: each.committed_offset for topic in group.topics for each in topic.partitions
         }
     old = None if partitions is None else [OffsetFetchRequestTopic(name="t", partition_indexes=partitions)]
     request = OffsetFetchRequest(group_id=group_id, topics=old)
-    answer = await client.call(request, OffsetFetchResponse, version)
-    assert answer.error_code == 0, ErrorCode(answer.error_code).name
+    response = await client.call(request, OffsetFetchResponse, version)
+    assert response.error_code == 0, ErrorCode(response.error_code).name
     return {
-        each.partition_index: each.committed_offset for topic in answer.topics for each in topic.partitions
+        each.partition_index: each.committed_offset for topic in response.topics for each in topic.partitions
     }

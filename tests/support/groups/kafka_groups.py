@@ -1,4 +1,4 @@
-"""Apache Kafka's group coordinator, called as a GroupBench is: each request on a connection of its own."""
+"""Apache Kafka's group coordinator with the interface of GroupBench: each request has its own connection."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tests.support.clients.raw_client import frame, request_bytes
 MessageT = TypeVar("MessageT", bound=Message)
 
 PARKED_AFTER_S = 0.4
-"""An answer that has not come by then is taken to be one that waits for something."""
-GIVEN_UP_AFTER_S = 30.0
+"""A request without a response after this time is considered parked."""
+TIMEOUT_S = 30.0
 
 
 class KafkaGroups:
@@ -49,7 +49,7 @@ class KafkaGroups:
         if version is None:
             version = API_BY_KEY[request.API_KEY].max_version
         connection = socket.create_connection(("127.0.0.1", self._node.port))
-        connection.settimeout(GIVEN_UP_AFTER_S)
+        connection.settimeout(TIMEOUT_S)
         connection.sendall(frame(request_bytes(request, version, client_id=client)))
         token = next(self._tokens)
         self._calls[token] = connection, request.API_KEY, version
@@ -79,15 +79,15 @@ class KafkaGroups:
     def _wait_for_coordinator(self) -> None:
         find = FindCoordinatorRequest(coordinator_keys=["g"])
         beat = HeartbeatRequest(group_id="g", member_id="m")
-        deadline_s = time.monotonic() + GIVEN_UP_AFTER_S
+        deadline_s = time.monotonic() + TIMEOUT_S
         while time.monotonic() < deadline_s:
             found = self.call(find, FindCoordinatorResponse).coordinators[0].error_code
-            # While it loads the group's partition, the coordinator calls any heartbeat fine.
+            # While it loads the group's partition, the coordinator accepts any heartbeat.
             loaded = self.call(beat, HeartbeatResponse).error_code == ErrorCode.UNKNOWN_MEMBER_ID
             if found == ErrorCode.NONE and loaded:
                 return
             time.sleep(0.1)
-        raise TimeoutError(f"no group coordinator within {GIVEN_UP_AFTER_S} s; see {self._node.log_file}")
+        raise TimeoutError(f"no group coordinator within {TIMEOUT_S} s; see {self._node.log_file}")
 
 
 def _read(connection: socket.socket, size: int) -> bytes:

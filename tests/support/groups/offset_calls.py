@@ -104,7 +104,7 @@ def fetch(
     partition: int = 0,
     stable: bool = False,
 ) -> int | ErrorCode:
-    """The committed offset, or why there is none to be had."""
+    """The committed offset, or the error."""
     request = OffsetFetchRequest(
         groups=[
             OffsetFetchRequestGroup(
@@ -114,9 +114,9 @@ def fetch(
         ],
         require_stable=stable,
     )
-    answered = bench.call(request, OffsetFetchResponse, 9).groups[0].topics[0].partitions[0]
-    code = ErrorCode(answered.error_code)
-    return answered.committed_offset if code is ErrorCode.NONE else code
+    fetched = bench.call(request, OffsetFetchResponse, 9).groups[0].topics[0].partitions[0]
+    code = ErrorCode(fetched.error_code)
+    return fetched.committed_offset if code is ErrorCode.NONE else code
 
 
 def fetch_all(bench: Coordinator, *, group: str = "g", stable: bool = False) -> dict[tuple[str, int], int]:

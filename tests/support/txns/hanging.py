@@ -1,6 +1,6 @@
-"""Transactions that hang, made for real: a late batch opens one that no coordinator knows of (KAFKA-14402).
+"""Hanging transactions: a late batch opens a transaction that no coordinator knows (KAFKA-14402).
 
-Brokers let it in with ``transaction.partition.verification.enable=false``, as all did before Kafka 3.6.
+Brokers accept it with ``transaction.partition.verification.enable=false``, as all did before Kafka 3.6.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def hang(
 ) -> int:
     """Leave a transaction open that began ``age_ms`` ago; returns its producer id.
 
-    Without a transactional id no coordinator has heard of the producer; with one its coordinator knows the
-    producer, but not that the partition belongs to a transaction.
+    Without a transactional id no coordinator knows the producer. With one its coordinator knows the producer,
+    but not that the partition belongs to a transaction.
     """
 
-    async def story() -> int:
+    async def open_transaction() -> int:
         async with asyncio.timeout(CALL_TIMEOUT_S), connected(bootstrap) as client:
             producer_id, epoch = await _identity(client, transactional_id)
             batch = batch_of(
@@ -51,31 +51,31 @@ def hang(
             request = ProduceRequest(
                 acks=-1,
                 timeout_ms=5000,
-                transactional_id=transactional_id or "gone",
+                transactional_id=transactional_id or "unknown",
                 topic_data=[
                     TopicProduceData(
                         name=topic, partition_data=[PartitionProduceData(index=partition, records=batch)]
                     )
                 ],
             )
-            answer = await client.call(request, ProduceResponse, V1_PRODUCE)
-            assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+            response = await client.call(request, ProduceResponse, V1_PRODUCE)
+            assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
             return producer_id
 
-    return asyncio.run(story())
+    return asyncio.run(open_transaction())
 
 
 async def _identity(client: RawClient, transactional_id: str | None) -> tuple[int, int]:
-    """A producer id and epoch; waited for while the coordinators come up."""
+    """A producer id and epoch; retries while the coordinators start."""
     request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
     while True:
         code = 0
         if transactional_id is not None:
             code = (await find_txn_coordinator(client, transactional_id)).error_code
         if not code:
-            answer = await client.call(request, InitProducerIdResponse)
-            code = answer.error_code
+            response = await client.call(request, InitProducerIdResponse)
+            code = response.error_code
             if not code:
-                return answer.producer_id, answer.producer_epoch
+                return response.producer_id, response.producer_epoch
         assert ErrorCode(code).retriable, ErrorCode(code).name
         await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Transactions with confluent-kafka, in the few lines that many tests share."""
+"""Transactions with confluent-kafka, shared by tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.clients.librdkafka import Settings
 from tests.support.groups.group_members import position_of
 
 CALL_S = 30
-PUT_OUT = (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_MEMBER_EPOCH)
+FENCED_ERRORS = (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.FENCED_MEMBER_EPOCH)
 
 
 def new_transactional(bootstrap: str, transactional_id: str, settings: Settings | None = None) -> Producer:
@@ -55,7 +55,7 @@ def committed_messages(bootstrap: str, topic: str, partitions: int = 1) -> list[
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
-            # A fetch that waits ends with the next record, so a busy topic would never show its end.
+            # A waiting fetch completes with the next record, so a busy topic would never report its end.
             "fetch.wait.max.ms": 1,
             "log_level": 0,
         }
@@ -87,11 +87,11 @@ class Feed(threading.Thread):
 
     RECORDS_PER_S = 250
 
-    def __init__(self, bootstrap: str, topic: str, values: Sequence[str], chance: Random) -> None:
+    def __init__(self, bootstrap: str, topic: str, values: Sequence[str], random: Random) -> None:
         super().__init__(name=f"feed of {topic}")
         self._topic = topic
         self._values = values
-        self._chance = Random(chance.random())
+        self._random = Random(random.random())
         self._stopping = threading.Event()
         self._sent: list[str] = []
         self._failures: list[str] = []
@@ -103,7 +103,7 @@ class Feed(threading.Thread):
         pace_s = 0.02
         while not self._stopping.wait(pace_s):
             for _ in range(int(self.RECORDS_PER_S * pace_s)):
-                value = self._chance.choice(self._values)
+                value = self._random.choice(self._values)
                 key = str(len(self._sent))
                 self._producer.produce(self._topic, value, key, on_delivery=self._on_delivery)
                 self._sent.append(value)
@@ -112,7 +112,7 @@ class Feed(threading.Thread):
             self._failures.append("some records were never acked")
 
     def stop(self) -> list[str]:
-        """All that was sent, and arrived."""
+        """Return all sent values; raises AssertionError if one was not acknowledged."""
         self._stopping.set()
         self.join()
         assert self._failures == []
@@ -161,20 +161,20 @@ class Copier:
             }
         )
         self._incremental = (consumer_settings or {}).get("group.protocol") == "consumer"
-        # With a function of its own librdkafka gives partitions away only within ``consume``, so never while
-        # their records are in an open transaction: the next owner would copy them too.
+        # With a callback librdkafka revokes partitions only within ``consume``, so never while their records
+        # are in an open transaction: the next owner would copy them too.
         self._consumer.subscribe([source], on_assign=self._begin, on_revoke=lambda consumer, partitions: None)
 
     def _begin(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Where the group is. librdkafka itself begins at the beginning when the open transaction of a dead
-        worker holds an offset back and the assignment changes meanwhile."""
+        """Start at the committed offsets. librdkafka itself would start at the beginning if the assignment
+        changes while the open transaction of a dead worker delays an offset."""
         assign = consumer.incremental_assign if self._incremental else consumer.assign
         assign(self._committed(partitions))
 
     def step(self, size: int, *, commit: bool = True) -> int:
-        """One transaction with up to ``size`` records; returns how many there were."""
-        # Taken before records are: a member that was put out and has joined again while it worked on them
-        # must not commit with its new epoch, because another member may own the partitions.
+        """Run one transaction with up to ``size`` records and return their number."""
+        # Read before the records: a member that was fenced and has rejoined in the meantime must not commit
+        # with its new epoch, because another member may own the partitions.
         membership = self._consumer.consumer_group_metadata()
         messages = [each for each in self._consumer.consume(size, 0.5) if each.error() is None]
         if not messages:
@@ -190,15 +190,15 @@ class Copier:
         return len(messages)
 
     def abort(self) -> None:
-        """Go back to what is committed: the records of the transaction come again, here or elsewhere."""
+        """Abort, and seek to the committed offsets: this member or another one reads the records again."""
         self._producer.abort_transaction(CALL_S)
         for tp in self._committed(self._consumer.assignment()):
             self._consumer.seek(tp)
 
     def _committed(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """With the beginning where nothing is committed; an open transaction is waited for.
+        """The committed offsets, or the beginning; waits for open transactions.
 
-        A member that was removed does nothing: it starts again when it has rejoined.
+        Returns nothing for a removed member: it starts again when it has rejoined.
         """
         deadline = time.monotonic() + CALL_S
         while True:
@@ -207,7 +207,7 @@ class Copier:
                 errors = [tp.error for tp in tps if tp.error is not None]
             except KafkaException as failed:
                 errors = [failed.args[0]]
-            if any(error.code() in PUT_OUT for error in errors):
+            if any(error.code() in FENCED_ERRORS for error in errors):
                 return []
             if not errors:
                 break
@@ -223,9 +223,9 @@ class Copier:
 
 
 def _next_positions(messages: Iterable[Message]) -> list[TopicPartition]:
-    """Where to go on after these."""
-    behind: dict[tuple[str, int], int] = {}
+    """The positions after these records."""
+    positions: dict[tuple[str, int], int] = {}
     for message in messages:
         topic, partition, offset = position_of(message)
-        behind[topic, partition] = offset + 1
-    return [TopicPartition(topic, partition, offset) for (topic, partition), offset in behind.items()]
+        positions[topic, partition] = offset + 1
+    return [TopicPartition(topic, partition, offset) for (topic, partition), offset in positions.items()]

@@ -1,4 +1,4 @@
-"""A member of a group that copies a topic to another exactly once: a process that is made to be killed."""
+"""A group member that copies a topic to another exactly once, in its own process, which tests kill."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RECORDS_PER_TRANSACTION = 20
 def start_worker(
     bootstrap: str, source: str, target: str, group: str, transactional_id: str, settings: Settings
 ) -> subprocess.Popen[bytes]:
-    """``settings``: of the consumer."""
+    """``settings``: additional settings of the consumer."""
     module = [sys.executable, "-m", "tests.support.txns.transactional_worker"]
     pairs = [f"{key}={value}" for key, value in settings.items()]
     root = Path(__file__).resolve().parents[3]

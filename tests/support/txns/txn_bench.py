@@ -1,7 +1,7 @@
-"""A transaction shard with a list for its log, partition leaders that obey, and a clock that the test turns.
+"""A transaction shard with a list as its log, simulated partition leaders and a clock that tests advance.
 
-Everything passes through the codecs: records are kept as bytes, requests, markers and answers are written and
-read again in their version, as a peer would see them.
+Everything passes through the codecs: the log holds bytes, and requests, markers and responses are encoded and
+decoded in their version.
 """
 
 from __future__ import annotations
@@ -48,12 +48,10 @@ from ruslo.protocol.message import Message
 from ruslo.protocol.messages.transaction_log_key import TransactionLogKey
 from ruslo.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 from ruslo.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
-from ruslo.protocol.messages.write_txn_markers_response import (
-    WriteTxnMarkersResponse,
-)
+from ruslo.protocol.messages.write_txn_markers_response import WriteTxnMarkersResponse
 
 WALL_MS = 1_700_000_000_000
-"""Wall clock at monotonic zero."""
+"""The wall clock time at monotonic zero."""
 FIRST_PRODUCER_ID = 1_000
 
 MessageT = TypeVar("MessageT", bound=Message)
@@ -61,7 +59,7 @@ Verdict = Callable[["Marker"], ErrorCode]
 
 
 class Marker(NamedTuple):
-    """A marker as it reaches a partition."""
+    """A marker that a partition leader receives."""
 
     node: int
     partition: TopicPartition
@@ -73,7 +71,7 @@ class Marker(NamedTuple):
 
 
 class Logged(NamedTuple):
-    """A record of the log, decoded."""
+    """A decoded record of the log."""
 
     key: TransactionLogKey
     value: TransactionLogValue | None
@@ -81,7 +79,7 @@ class Logged(NamedTuple):
 
 
 class Cluster:
-    """A view made of the leaders of topics; a topic has as many partitions as it has leaders here."""
+    """A cluster view; ``leaders`` lists the leader of each partition of a topic."""
 
     def __init__(self, leaders: dict[str, list[int]], offsets_partitions: int | None = 4) -> None:
         self.leaders = leaders
@@ -119,9 +117,9 @@ class TxnBench:
         self.log: list[tuple[bytes, bytes | None]] = []
         self.responses: dict[Hashable, Message] = {}
         self.markers: list[Marker] = []
-        """In the order in which leaders took them in."""
+        """The markers that leaders have written, in this order."""
         self.sends: list[SendMarkers] = []
-        """Under way to leaders; empty while ``leaders_respond``."""
+        """Requests to leaders without a response; empty while ``leaders_respond``."""
         self.leaders_respond = True
         self.uncommitted: list[TxnOutcome] = []
         """Appended but not committed outcomes; empty while ``commits_immediately``."""
@@ -131,7 +129,7 @@ class TxnBench:
         self.commit_error: ErrorCode | None = None
         """The next append is written, but not committed in time, and fails with this error."""
         self.allocations: list[AllocateProducerId] = []
-        """Producer ids that are still to come; empty while ``ids_available``."""
+        """Pending allocations of producer ids; empty while ``ids_available``."""
         self.ids_available = True
         self.fenced: list[str] = []
         self.coordinator_epoch = 7
@@ -141,10 +139,10 @@ class TxnBench:
         self.shard = self._new_shard()
         self.run(Loaded(self.coordinator_epoch))
 
-    # -- what tests do ---------------------------------------------------------------------------------------
+    # -- for tests -------------------------------------------------------------------------------------------
 
     def send(self, request: Message, version: int | None = None, denied: frozenset[str] = frozenset()) -> int:
-        """A request whose answer may come later; gives its token."""
+        """Send a request and return its token; the response may come later."""
         if version is None:
             version = API_BY_KEY[request.API_KEY].max_version
         request = type(request).from_bytes(request.to_bytes(version), version)
@@ -160,7 +158,7 @@ class TxnBench:
         version: int | None = None,
         denied: frozenset[str] = frozenset(),
     ) -> MessageT:
-        """A request that is answered at once."""
+        """Send a request that gets its response at once."""
         return self.response(self.send(request, version, denied), response)
 
     def response(self, token: Hashable, response: type[MessageT]) -> MessageT:
@@ -172,7 +170,7 @@ class TxnBench:
         return token not in self.responses
 
     def advance(self, duration_ms: int) -> None:
-        """Let time pass; every deadline on the way is met on the millisecond."""
+        """Advance the clock and fire every timer exactly at its deadline."""
         end_ms = self.now_ms + duration_ms
         while True:
             deadline_ms = self.shard.deadline_ms()
@@ -187,7 +185,7 @@ class TxnBench:
         self.run(ClusterChanged(cluster))
 
     def reload(self) -> None:
-        """The partition moves away and comes back, under another leader epoch."""
+        """Unload the shard and load it again, with the next leader epoch."""
         self.uncommitted.clear()
         self.sends.clear()
         self.allocations.clear()
@@ -200,7 +198,7 @@ class TxnBench:
         self.run(Loaded(self.coordinator_epoch))
 
     def put(self, transactional_id: str, metadata: TransactionLogValue, version: int = 1) -> None:
-        """A record as another coordinator left it; takes effect with ``reload``."""
+        """Append a record of another coordinator; takes effect with ``reload``."""
         key = TransactionLogKey(transactional_id=transactional_id)
         self.log.append(
             (TRANSACTION_RECORDS.encode_key(key), TRANSACTION_RECORDS.encode_value(metadata, version))
@@ -216,7 +214,7 @@ class TxnBench:
         partitions: Iterable[TopicPartition] = (),
         client_version: int = 2,
     ) -> None:
-        """Load the id ``t`` in this state, as another coordinator left it."""
+        """Load the transactional id ``t`` in this state, written by another coordinator."""
         listed = [PartitionsSchema(topic=each.topic, partition_ids=[each.partition]) for each in partitions]
         self.put(
             "t",
@@ -235,13 +233,13 @@ class TxnBench:
         self.reload()
 
     def records(self, since: int = 0) -> list[Logged]:
-        """What the log holds, decoded."""
+        """The decoded records of the log."""
         return [_decoded(*each) for each in self.log[since:]]
 
     def states(self, transactional_id: str = "t") -> list[str]:
-        """The id's records as a story: ``Ongoing@0``."""
+        """The states of the id in the log, with their epochs: ``Ongoing@0``."""
         return [
-            "gone"
+            "deleted"
             if each.value is None
             else f"{TxnState(each.value.transaction_status).display_name}@{each.value.producer_epoch}"
             for each in self.records()
@@ -254,7 +252,7 @@ class TxnBench:
     def state(self, transactional_id: str = "t") -> TxnState:
         return self.metadata(transactional_id).state
 
-    # -- the driver's part, and the rest of the cluster's ----------------------------------------------------
+    # -- driving the machine, and the cluster ----------------------------------------------------------------
 
     def run(self, event: TxnEvent) -> None:
         self._execute(self.shard.handle(event, Instant(self.now_ms, self.wall_ms)))
@@ -264,7 +262,7 @@ class TxnBench:
         return WALL_MS + self.now_ms + self.wall_shift_ms
 
     def commit(self) -> None:
-        """The high watermark passes everything that was appended."""
+        """Advance the high watermark to the end of the log."""
         committed, self.uncommitted = self.uncommitted, []
         for outcome in committed:
             for record in outcome.records:
@@ -273,11 +271,11 @@ class TxnBench:
         self.run(AppendCommitted(committed))
 
     def allocate_id(self, producer_id: int | None = None) -> None:
-        """Answer the oldest question for a producer id; None: there is none."""
+        """Complete the oldest allocation of a producer id; None: it fails."""
         self.run(ProducerIdAllocated(self.allocations.pop(0).allocation, producer_id))
 
     def respond_to_markers(self, verdict: Verdict | ErrorCode = ErrorCode.NONE, at: int = 0) -> None:
-        """A leader answers one of the requests under way."""
+        """A leader responds to one of the sent requests."""
         send = self.sends.pop(at)
         request = WriteTxnMarkersRequest.from_bytes(request_of(send.markers).to_bytes(2), 2)
         judge: Verdict = (lambda marker: verdict) if isinstance(verdict, ErrorCode) else verdict
@@ -327,7 +325,7 @@ class TxnBench:
 
     def _release(self, outcome: TxnOutcome) -> None:
         for reply in outcome.replies:
-            assert reply.token not in self.responses, f"{reply.token} was answered twice"
+            assert reply.token not in self.responses, f"two responses to {reply.token}"
             request, version = self._requests.pop(reply.token)
             message = reply.message
             if isinstance(message, KafkaError):

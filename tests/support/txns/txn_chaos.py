@@ -1,8 +1,7 @@
-"""Transactions among late, doubled and reordered requests, dying brokers and clients, and zombies.
+"""Transactions with late, duplicate and reordered requests, crashing brokers and clients, and zombies.
 
-The world is made by the seed. An even seed has clients of version 2 only, and whatever is sent may arrive
-late or twice, markers too. An odd one has clients of both versions, some with the same transactional id one
-after the other, over connections that do not deliver once they are closed (see ``Connection``).
+- With an even seed all clients use version 2, and every request may arrive late or twice, markers included.
+- With an odd seed clients of both versions share transactional ids, over strict connections (``Connection``).
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from ruslo.testing.simulation.txns.producer import SimProducer
 from ruslo.testing.simulation.txns.reader import SimAuditor, SimReader
 from ruslo.testing.simulation.txns.versions import V1, V2
 
-PLACES = [TopicPartition("list", index) for index in range(2)]
+PARTITIONS = [TopicPartition("list", index) for index in range(2)]
 IDS = ("t", "u", "v", "w")
 CHAOS_MS = 8_000
 TIMEOUT_MS = 5_000
 LATE_MARKER_MS = 60
-CALM_MS = 12_000
-"""All that was late has arrived, and every open transaction has timed out."""
+RECOVERY_MS = 12_000
+"""Long enough for late requests to arrive and open transactions to time out."""
 
 
 class TxnChaos:
@@ -42,7 +41,7 @@ class TxnChaos:
             verifications=NetworkFaults(LineFaults(lost=0.01, slow=0.05, slow_ms=2_000), copied=0.05),
             markers=NetworkFaults(LineFaults(lost=0.01, slow=0.25, slow_ms=1_400), copied=0.08),
         )
-        self.cluster = SimTxnCluster(self.clock, PLACES, strict_brokers=self.mixed, faults=self.faults)
+        self.cluster = SimTxnCluster(self.clock, PARTITIONS, strict_brokers=self.mixed, faults=self.faults)
         self.history = History()
         self.stopping = False
         self.producers: list[SimProducer] = []
@@ -55,35 +54,35 @@ class TxnChaos:
                 SimReader(name, self.cluster, self.history, isolation, is_stopping=lambda: self.stopping)
         for transactional_id in IDS:
             self._start(transactional_id)
-        self._later(150, self._look_after_producers)
-        self._later(4_000, self._crash_a_node)
-        self._later(100, self._move_a_coordinator)
-        self._later(4_000, self._move_a_partition)
+        self._repeat(150, self._replace_producers)
+        self._repeat(4_000, self._crash_a_node)
+        self._repeat(100, self._move_a_coordinator)
+        self._repeat(4_000, self._move_a_partition)
         self.cluster.run_for(CHAOS_MS)
         self.stopping = True
         self.faults.stop()
-        self.cluster.run_for(CALM_MS)
+        self.cluster.run_for(RECOVERY_MS)
         auditor = SimAuditor(self.cluster, self.history, map(group_of, IDS))
         self.cluster.run_for(3_000)
-        assert auditor.done, "the auditor did not get through: a partition does not answer or does not end"
+        assert auditor.done, "the auditor did not finish: a partition does not respond or has no end"
         return check(self.history.events)
 
     def check(self) -> None:
         verdict = self.run()
         if not verdict.valid or verdict.unproven:
             error = AssertionError(str(verdict))
-            error.add_note(f"see it again: RUSLO_CHAOS_SEEDS={self.seed}-{self.seed}")
+            error.add_note(f"replay: RUSLO_CHAOS_SEEDS={self.seed}-{self.seed}")
             raise error
 
-    # -- trouble ---------------------------------------------------------------------------------------------
+    # -- faults ----------------------------------------------------------------------------------------------
 
-    def _later(self, mean_ms: int, trouble: Callable[[], None]) -> None:
-        def happen() -> None:
+    def _repeat(self, mean_ms: int, action: Callable[[], None]) -> None:
+        def act() -> None:
             if not self.stopping:
-                trouble()
-                self._later(mean_ms, trouble)
+                action()
+                self._repeat(mean_ms, action)
 
-        self.clock.call_later(self.random.randint(mean_ms // 2, mean_ms * 3 // 2), happen)
+        self.clock.call_later(self.random.randint(mean_ms // 2, mean_ms * 3 // 2), act)
 
     def _start(self, transactional_id: str) -> None:
         version = self.random.choice((V1, V1, V2)) if self.mixed else V2
@@ -99,26 +98,26 @@ class TxnChaos:
             )
         )
 
-    def _look_after_producers(self) -> None:
+    def _replace_producers(self) -> None:
         self.producers = [producer for producer in self.producers if producer.alive]
         for transactional_id in IDS:
-            living = [each for each in self.producers if each.transactional_id == transactional_id]
+            alive = [each for each in self.producers if each.transactional_id == transactional_id]
             chance = self.random.random()
-            if not living:
+            if not alive:
                 if chance < 0.5:
                     self._start(transactional_id)
             elif chance < 0.01:
-                living[-1].kill()
+                alive[-1].kill()
             elif chance < 0.025:
-                # It will come back and know nothing of its successor.
-                living[-1].stall(self.random.randint(500, 7_000))
+                # A zombie: it resumes after another producer has fenced it.
+                alive[-1].stall(self.random.randint(500, 7_000))
                 self._start(transactional_id)
 
     def _crash_a_node(self) -> None:
         self.cluster.crash(self.random.choice(list(self.cluster.nodes)), self.random.randint(50, 1_500))
 
     def _move_a_coordinator(self) -> None:
-        """Most of all when it hurts: the markers of the old one are still on their way."""
+        """Move a coordinator, more likely while it waits for responses to its markers."""
         waits = self.cluster.markers_under_way_ms() > LATE_MARKER_MS
         if self.random.random() < (0.3 if waits else 0.03):
             self.cluster.move(STATE)
@@ -126,4 +125,4 @@ class TxnChaos:
             self.cluster.move(OFFSETS)
 
     def _move_a_partition(self) -> None:
-        self.cluster.move(self.random.choice(PLACES))
+        self.cluster.move(self.random.choice(PARTITIONS))

@@ -1,4 +1,4 @@
-"""A transactional producer as its coordinator sees it: its id and epoch, and what it was answered."""
+"""A transactional producer that calls its coordinator, with its producer id and epoch."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def add_request(
 
 
 def codes_of(response: AddPartitionsToTxnResponse) -> dict[TopicPartition, ErrorCode]:
-    """By partition, of all transactions in the response."""
+    """The error code of each partition, for all transactions in the response."""
     results: list[AddPartitionsToTxnTopicResult] = list(response.results_by_topic_v3_and_below)
     for transaction in response.results_by_transaction:
         results += transaction.topic_results
@@ -108,7 +108,7 @@ class TxnClient:
     def add(
         self, *partitions: TopicPartition, epoch: int | None = None, version: int | None = None
     ) -> ErrorCode:
-        """One code: all partitions are answered alike."""
+        """Add partitions; the response has the same code for all of them."""
         return self._add(*partitions, epoch=epoch, version=version, verify_only=False)
 
     def verify(self, *partitions: TopicPartition, epoch: int | None = None) -> ErrorCode:
@@ -116,7 +116,7 @@ class TxnClient:
         epoch = self.epoch if epoch is None else epoch
         for partition in partitions:
             short = self.bench.shard.verify(self.transactional_id, self.producer_id, epoch, partition)
-            assert short is code, "a leader on the same node must be told the same"
+            assert short is code, "a leader on the same node must get the same result"
         return code
 
     def add_offsets(self, group: str = "g", *, version: int = 4) -> ErrorCode:
@@ -129,7 +129,7 @@ class TxnClient:
         return ErrorCode(self.bench.call(request, AddOffsetsToTxnResponse, version).error_code)
 
     def send_end(self, *, commit: bool, epoch: int | None = None, version: int | None = None) -> int:
-        """The token; the answer may come later."""
+        """Send EndTxn and return its token; the response may come later."""
         request = end_request(
             self.producer_id,
             self.epoch if epoch is None else epoch,

@@ -1,4 +1,4 @@
-"""A transactional producer that speaks plain frames, in the way of either transaction version."""
+"""A transactional producer of either transaction version that sends plain requests."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def find_txn_coordinator(client: RawClient, transactional_id: str) -> Coor
 
 @dataclass
 class TxnProducer:
-    """Keeps id, epoch and sequences as a client does; errors come back as codes."""
+    """Keeps producer id, epoch and sequences as a client does; returns error codes."""
 
     node: LiveNode
     client: RawClient
@@ -69,11 +69,11 @@ class TxnProducer:
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id, transaction_timeout_ms=timeout_ms
         )
-        answer = await self.client.call(request, InitProducerIdResponse)
-        if not answer.error_code:
-            self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+        response = await self.client.call(request, InitProducerIdResponse)
+        if not response.error_code:
+            self.producer_id, self.epoch = response.producer_id, response.producer_epoch
             self.sequences.clear()
-        return ErrorCode(answer.error_code)
+        return ErrorCode(response.error_code)
 
     async def add(self, topic: str = "t", index: int = 0, version: int = 3) -> ErrorCode:
         request = AddPartitionsToTxnRequest(
@@ -82,8 +82,8 @@ class TxnProducer:
             v3_and_below_producer_epoch=self.epoch,
             v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[index])],
         )
-        answer = await self.client.call(request, AddPartitionsToTxnResponse, version)
-        (result,) = answer.results_by_topic_v3_and_below[0].results_by_partition
+        response = await self.client.call(request, AddPartitionsToTxnResponse, version)
+        (result,) = response.results_by_topic_v3_and_below[0].results_by_partition
         return ErrorCode(result.partition_error_code)
 
     def batch(self, *values: bytes, topic: str = "t", index: int = 0) -> bytearray:
@@ -105,13 +105,13 @@ class TxnProducer:
         if version is None:
             version = V2_PRODUCE if self.is_v2 else V1_PRODUCE
         batch = self.batch(*values, topic=topic, index=index)
-        answer = await self.node.produce(
+        response = await self.node.produce(
             self.client, batch, topic, index, version=version, transactional_id=self.transactional_id
         )
-        return ErrorCode(answer.error_code)
+        return ErrorCode(response.error_code)
 
     async def send(self, *values: bytes, topic: str = "t", index: int = 0) -> None:
-        """Whatever it takes to have the records in the transaction."""
+        """Send records in the transaction; with version 1, add the partition first."""
         if not self.is_v2:
             assert await self.add(topic, index) is ErrorCode.NONE
         assert await self.write(*values, topic=topic, index=index) is ErrorCode.NONE
@@ -119,7 +119,7 @@ class TxnProducer:
     async def commit_offsets(
         self, group_id: str, offsets: Mapping[int, int], version: int | None = None
     ) -> list[ErrorCode]:
-        """For topic ``t``, as a client that never joined the group."""
+        """Commit offsets of topic ``t`` as a client that is not a member of the group."""
         if version is None:
             version = V2_OFFSETS if self.is_v2 else V1_OFFSETS
         partitions = [
@@ -133,8 +133,8 @@ class TxnProducer:
             producer_epoch=self.epoch,
             topics=[TxnOffsetCommitRequestTopic(name="t", partitions=partitions)],
         )
-        answer = await self.client.call(request, TxnOffsetCommitResponse, version)
-        return [ErrorCode(each.error_code) for topic in answer.topics for each in topic.partitions]
+        response = await self.client.call(request, TxnOffsetCommitResponse, version)
+        return [ErrorCode(each.error_code) for topic in response.topics for each in topic.partitions]
 
     async def add_offsets(self, group_id: str) -> ErrorCode:
         request = AddOffsetsToTxnRequest(
@@ -152,11 +152,11 @@ class TxnProducer:
             producer_epoch=self.epoch,
             committed=commit,
         )
-        answer = await self.client.call(request, EndTxnResponse, V2_END if self.is_v2 else V1_END)
-        if self.is_v2 and not answer.error_code:
-            self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+        response = await self.client.call(request, EndTxnResponse, V2_END if self.is_v2 else V1_END)
+        if self.is_v2 and not response.error_code:
+            self.producer_id, self.epoch = response.producer_id, response.producer_epoch
             self.sequences.clear()
-        return ErrorCode(answer.error_code)
+        return ErrorCode(response.error_code)
 
 
 async def write_marker(
@@ -179,7 +179,7 @@ async def write_marker(
         coordinator_epoch=coordinator_epoch,
         transaction_version=transaction_version if version >= 2 else 0,
     )
-    answer = await client.call(WriteTxnMarkersRequest(markers=[marker]), WriteTxnMarkersResponse, version)
-    (result,) = answer.markers
+    response = await client.call(WriteTxnMarkersRequest(markers=[marker]), WriteTxnMarkersResponse, version)
+    (result,) = response.markers
     assert result.producer_id == producer_id
     return ErrorCode(result.topics[0].partitions[0].error_code)

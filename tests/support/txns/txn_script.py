@@ -1,4 +1,4 @@
-"""A scripted broker's answers about producers and transactions, changed by the test as it goes."""
+"""Scripted responses of a broker about producers and transactions, which a test can change at any time."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class TxnScript:
         self.limits = limits
         self.transactions: dict[str, TransactionState] = {}
         self.producers: list[ProducerState] = []
-        """Of whatever partition is asked for."""
+        """The active producers of every partition."""
         self.responses: dict[type[Message], Callable[[ReceivedRequest], ScriptedResponse]] = {}
-        """Instead of, or besides, those to the questions below."""
+        """Scripts by request type; they replace the default responses."""
 
     def add(self, transactional_id: str, producer_id: int, state: str, *topics: str) -> None:
         self.transactions[transactional_id] = TransactionState(
@@ -62,12 +62,12 @@ class TxnScript:
             )
         )
 
-    def __call__(self, asked: ReceivedRequest) -> ScriptedResponse:
-        message = asked.message
-        if asked.api_key == ApiVersionsRequest.API_KEY:
+    def __call__(self, request: ReceivedRequest) -> ScriptedResponse:
+        message = request.message
+        if request.api_key == ApiVersionsRequest.API_KEY:
             return all_versions(self.limits)
         if type(message) in self.responses:
-            return self.responses[type(message)](asked)
+            return self.responses[type(message)](request)
         if isinstance(message, FindCoordinatorRequest):
             keys = message.coordinator_keys
             return FindCoordinatorResponse(coordinators=[Coordinator(key=key, node_id=1) for key in keys])

@@ -25,10 +25,10 @@ from ruslo.machines.txns.records import TxnRecord
 from ruslo.machines.txns.shard import TxnShard
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from tests.support.groups.group_bench import GroupBench
-from tests.support.groups.group_chaos import Chaos
+from tests.support.groups.group_chaos import GroupChaos
 from tests.support.machines.controller_bench import MachineBench
 from tests.support.machines.logged_state import check_every_event, logged_state
-from tests.support.txns.txn_world import World
+from tests.support.txns.txn_simulation import TxnSimulation
 
 MACHINES: set[type[Any]] = {ControllerMachine, GroupShard, RaftMachine, TxnShard}
 FORBIDDEN_MODULES = {"asyncio", "os", "socket", "threading", "time"}
@@ -66,8 +66,8 @@ def coordinators_satisfy_the_protocol(groups: GroupShard, txns: TxnShard) -> Non
 
 def test_a_group_event_does_not_change_logged_state(monkeypatch: pytest.MonkeyPatch) -> None:
     count = check_every_event(monkeypatch, GroupShard)
-    chaos = Chaos(0)
-    chaos._begin_chaos()
+    chaos = GroupChaos(0)
+    chaos._begin_faults()
     chaos.clock.run_for(400_000)
     assert count() > 1_000
     assert chaos.coordinator.shard is None or logged_state(chaos.coordinator.shard) != logged_state(
@@ -77,10 +77,10 @@ def test_a_group_event_does_not_change_logged_state(monkeypatch: pytest.MonkeyPa
 
 def test_a_transaction_event_does_not_change_logged_state(monkeypatch: pytest.MonkeyPatch) -> None:
     count = check_every_event(monkeypatch, TxnShard)
-    world = World(1)
-    world.run(4_000)
+    run = TxnSimulation(1)
+    run.run(4_000)
     assert count() > 500
-    assert world.completed > 10
+    assert run.completed > 10
 
 
 def test_a_controller_event_does_not_change_logged_state(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,10 +95,10 @@ def test_a_controller_event_does_not_change_logged_state(monkeypatch: pytest.Mon
 
 
 def test_the_same_records_give_the_same_group_state() -> None:
-    chaos = Chaos(0)
-    chaos._begin_chaos()
+    chaos = GroupChaos(0)
+    chaos._begin_faults()
     chaos.clock.run_for(100_000)
-    chaos._begin_calm()
+    chaos._end_faults()
     chaos.clock.run_for(100_000)
     assert logged_state(chaos.coordinator.replayed()) == logged_state(chaos.coordinator.replayed())
     assert chaos.coordinator.shard is not None
@@ -106,11 +106,11 @@ def test_the_same_records_give_the_same_group_state() -> None:
 
 
 def test_the_same_records_give_the_same_transaction_state() -> None:
-    world = World(2)
-    world.run(600)
-    served = logged_state(world.bench.shard)
-    world.bench.reload()
-    assert logged_state(world.bench.shard) == served
+    run = TxnSimulation(2)
+    run.run(600)
+    served = logged_state(run.bench.shard)
+    run.bench.reload()
+    assert logged_state(run.bench.shard) == served
 
 
 def test_the_same_records_give_the_same_metadata() -> None:

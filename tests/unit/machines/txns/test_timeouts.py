@@ -208,7 +208,7 @@ def test_unused_id_expires() -> None:
     bench.advance(9_000_000)
     assert bench.state() is TxnState.COMPLETE_COMMIT
     bench.advance(1_000_000)
-    assert bench.states()[-1] == "gone"
+    assert bench.states()[-1] == "deleted"
     assert not bench.shard.state.transactions
     assert client.add(ORDERS_0) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert client.commit() is ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -225,7 +225,7 @@ def test_used_id_does_not_expire() -> None:
     bench.advance(2_000_000)
     assert bench.state() is TxnState.EMPTY
     bench.advance(8_000_000)
-    assert bench.states()[-1] == "gone"
+    assert bench.states()[-1] == "deleted"
 
 
 def test_open_and_pending_ids_do_not_expire() -> None:

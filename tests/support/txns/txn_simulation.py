@@ -41,7 +41,7 @@ from tests.support.txns.txn_client import init_request as new_init_request
 TOPICS = {"orders": 3, "parcels": 2}
 NODES = (1, 2, 3)
 TIMEOUT_MS = 20_000
-COME_AGAIN = {
+RETRIABLE_ERRORS = {
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -49,14 +49,14 @@ COME_AGAIN = {
 }
 
 
-class WorldBench(TxnBench):
-    """Nothing happens by itself: the world commits, answers and gives ids when it pleases."""
+class SteppedBench(TxnBench):
+    """Commits, leader responses and producer id allocations happen only when the simulation triggers them."""
 
     def __init__(self) -> None:
         super().__init__(cluster=Cluster({name: [1] * size for name, size in TOPICS.items()}))
         self.commits_immediately = self.leaders_respond = self.ids_available = False
         self.ends: dict[int, int] = {}
-        """Log offset behind an outcome's records, by the outcome's identity."""
+        """The end offset of an outcome's records, by the identity of the outcome."""
 
     def _append(self, outcome: TxnOutcome) -> None:
         super()._append(outcome)
@@ -64,19 +64,19 @@ class WorldBench(TxnBench):
 
 
 class Leader:
-    """One partition's rules for markers; they outlive the node that leads it."""
+    """Validates the markers of a partition; its state survives a change of the leader."""
 
     def __init__(self) -> None:
-        self.known: dict[int, tuple[int, int]] = {}
-        """By producer id: epoch and coordinator epoch."""
+        self.producers: dict[int, tuple[int, int]] = {}
+        """The epoch and coordinator epoch of each producer id."""
 
-    def judge(self, marker: Marker) -> ErrorCode:
-        epoch, coordinator_epoch = self.known.get(marker.producer_id, (-1, -1))
+    def append(self, marker: Marker) -> ErrorCode:
+        epoch, coordinator_epoch = self.producers.get(marker.producer_id, (-1, -1))
         if marker.coordinator_epoch < coordinator_epoch:
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED
         if marker.epoch < epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH
-        self.known[marker.producer_id] = (marker.epoch, marker.coordinator_epoch)
+        self.producers[marker.producer_id] = (marker.epoch, marker.coordinator_epoch)
         return ErrorCode.NONE
 
 
@@ -90,7 +90,7 @@ class Sent(NamedTuple):
 
 
 class Client:
-    """One instance of a producer. It does one thing at a time and believes what it is told."""
+    """A producer with one request in flight at a time."""
 
     def __init__(self, transactional_id: str, *, tv2: bool) -> None:
         self.transactional_id = transactional_id
@@ -98,12 +98,12 @@ class Client:
         self.producer_id = -1
         self.epoch = -1
         self.is_open = False
-        self.waits = False
-        self.again: Message | None = None
+        self.waiting_for_response = False
+        self.retry: Message | None = None
 
     def next_request(self, random: Random) -> tuple[Message, int]:
-        if self.again is not None:
-            request = self.again
+        if self.retry is not None:
+            request = self.retry
         elif self.producer_id < 0:
             request = new_init_request(self.transactional_id, timeout_ms=TIMEOUT_MS)
         elif random.random() < 0.05:
@@ -122,23 +122,23 @@ class Client:
                 commit=random.random() < 0.6,
                 transactional_id=self.transactional_id,
             )
-        self.again = request
+        self.retry = request
         if isinstance(request, InitProducerIdRequest):
             return request, 5
         if isinstance(request, EndTxnRequest):
             return request, V2_END if self.tv2 else V1_END
         return request, V2_ADD if self.tv2 else V1_ADD
 
-    def take(self, response: Message) -> None:
-        self.waits = False
+    def receive(self, response: Message) -> None:
+        self.waiting_for_response = False
         if isinstance(response, AddPartitionsToTxnResponse):
             (code,) = set(codes_of(response).values())
         else:
             assert isinstance(response, InitProducerIdResponse | EndTxnResponse)
             code = ErrorCode(response.error_code)
-        if code in COME_AGAIN:
+        if code in RETRIABLE_ERRORS:
             return
-        self.again = None
+        self.retry = None
         if code is not ErrorCode.NONE:
             self.producer_id, self.is_open = -1, False
         elif isinstance(response, AddPartitionsToTxnResponse):
@@ -149,11 +149,11 @@ class Client:
                 self.producer_id, self.epoch = response.producer_id, response.producer_epoch
 
 
-class World:
+class TxnSimulation:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.bench = WorldBench()
-        # One id is about to run out of epochs.
+        self.bench = SteppedBench()
+        # One transactional id is about to exhaust its epochs.
         self.bench.start_at(TxnState.EMPTY, 32_760)
         self.clients = [
             Client(name, tv2=tv2) for name in ("t", "u", "v") for tv2 in (True, self.random.random() < 0.5)
@@ -163,29 +163,29 @@ class World:
         self.late_markers: list[SendMarkers] = []
         self.leaders = {TopicPartition(name, at): Leader() for name, n in TOPICS.items() for at in range(n)}
         self.decisions: dict[str, TxnMetadata] = {}
-        """By id: the end that is decided and not complete."""
+        """The prepared, incomplete end of each transactional id."""
         self.marked: dict[tuple[int, int], set[TopicPartition]] = {}
-        """By producer id and epoch of the last such decision: partitions that have the marker."""
+        """The partitions that have the marker, by producer id and epoch of the prepared end."""
         self.outcomes: dict[tuple[int, int], bool] = {}
-        """By producer id and epoch of the markers: committed or not."""
-        self.newest: dict[str, tuple[int, int]] = {}
-        """By id: producer id and epoch of the last committed state."""
+        """Whether the transaction was committed, by producer id and epoch of its markers."""
+        self.latest: dict[str, tuple[int, int]] = {}
+        """The producer id and epoch of the last committed state of each transactional id."""
         self.old_producers: set[int] = set()
-        self.given: set[tuple[int, int]] = set()
-        self.unsure: set[str] = set()
-        """Ids with a record in the log that was given up."""
-        self.safe_end = len(self.bench.log)
+        self.issued: set[tuple[int, int]] = set()
+        self.uncertain: set[str] = set()
+        """Transactional ids with a record in the log whose commit timed out."""
+        self.committed_end = len(self.bench.log)
         self.producer_ids = 10_000
         self.decided = self.completed = self.rotated = 0
 
     def run(self, steps: int) -> None:
-        doings = [
+        weighted_actions = [
             (30, self.client_sends),
             (30, self.request_arrives),
             (30, self.log_commits),
-            (25, self.leader_answers),
-            (20, self.producer_id_comes),
-            (0.5, self.log_refuses),
+            (25, self.leader_responds),
+            (20, self.producer_id_is_allocated),
+            (0.5, self.append_fails),
             (1, self.append_times_out),
             (3, self.connection_breaks),
             (4, self.late_marker_arrives),
@@ -193,21 +193,21 @@ class World:
             (6, self.time_passes),
             (0.4, self.coordinator_moves),
         ]
-        weights, actions = zip(*doings, strict=True)
+        weights, actions = zip(*weighted_actions, strict=True)
         for _ in range(steps):
             self.random.choices(actions, weights)[0]()
-            self.take_answers()
-        self.calm_down()
+            self.receive_responses()
+        self.recover()
 
-    # -- trouble ---------------------------------------------------------------------------------------------
+    # -- events and faults -----------------------------------------------------------------------------------
 
     def client_sends(self) -> None:
         client = self.random.choice(self.clients)
-        if client.waits or (client.producer_id < 0 and self.random.random() < 0.8):
-            # Who has been fenced does not come back at once: two that do would only fence each other.
+        if client.waiting_for_response or (client.producer_id < 0 and self.random.random() < 0.8):
+            # A fenced client does not restart at once: two clients would only fence each other.
             return
         request, version = client.next_request(self.random)
-        client.waits = True
+        client.waiting_for_response = True
         self.network.append(Sent(client, request, version))
         if self.random.random() < 0.3:
             self.network.append(Sent(None, request, version))
@@ -218,33 +218,33 @@ class World:
             self.deliver(sent)
 
     def deliver(self, sent: Sent) -> None:
-        # The answer may be there before ``send`` returns the token, so it is looked for afterwards.
+        # The response may exist before ``send`` returns the token; ``receive_responses`` finds it.
         token = self.bench.send(sent.request, sent.version)
         self.waiting[token] = sent
 
     def log_commits(self) -> None:
         bench = self.bench
         count = self.random.randint(1, 4)
-        safe, rest = bench.uncommitted[:count], bench.uncommitted[count:]
-        if safe:
-            self.safe_end = max(self.safe_end, bench.ends[id(safe[-1])])
-            for outcome in safe:
+        committed, rest = bench.uncommitted[:count], bench.uncommitted[count:]
+        if committed:
+            self.committed_end = max(self.committed_end, bench.ends[id(committed[-1])])
+            for outcome in committed:
                 self.check_committed(outcome)
-            bench.uncommitted = safe
+            bench.uncommitted = committed
             bench.commit()
             bench.uncommitted = rest + bench.uncommitted
             self.check_sends()
 
-    def leader_answers(self) -> None:
+    def leader_responds(self) -> None:
         if self.bench.sends:
             at = self.random.randrange(len(self.bench.sends))
-            self.bench.respond_to_markers(self.judge, at)
+            self.bench.respond_to_markers(self.respond, at)
 
-    def judge(self, marker: Marker) -> ErrorCode:
+    def respond(self, marker: Marker) -> ErrorCode:
         if self.random.random() < 0.1:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         code = self.write(marker)
-        assert code is ErrorCode.NONE, f"the present coordinator was refused: {marker} {code.name}"
+        assert code is ErrorCode.NONE, f"the current coordinator was rejected: {marker} {code.name}"
         return code
 
     def connection_breaks(self) -> None:
@@ -254,7 +254,7 @@ class World:
         send = self.bench.sends.pop(self.random.randrange(len(self.bench.sends)))
         fate = self.random.randrange(3)
         if fate == 1:
-            self.write_unheard(send)
+            self.write_without_response(send)
         elif fate == 2:
             self.late_markers.append(send)
         self.bench.run(MarkersResult(send.send_id, None))
@@ -262,32 +262,32 @@ class World:
 
     def late_marker_arrives(self) -> None:
         if self.late_markers:
-            self.write_unheard(self.late_markers.pop(self.random.randrange(len(self.late_markers))))
+            self.write_without_response(self.late_markers.pop(self.random.randrange(len(self.late_markers))))
 
-    def write_unheard(self, send: SendMarkers) -> None:
+    def write_without_response(self, send: SendMarkers) -> None:
         for marker in markers_of(send):
             self.write(marker)
 
     def write(self, marker: Marker) -> ErrorCode:
-        code = self.leaders[marker.partition].judge(marker)
+        code = self.leaders[marker.partition].append(marker)
         if code is ErrorCode.NONE:
             self.marked[marker.producer_id, marker.epoch].add(marker.partition)
         return code
 
-    def producer_id_comes(self) -> None:
+    def producer_id_is_allocated(self) -> None:
         if self.bench.allocations:
             self.producer_ids += 1
             self.bench.allocate_id(None if self.random.random() < 0.1 else self.producer_ids)
 
-    def log_refuses(self) -> None:
+    def append_fails(self) -> None:
         self.bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
 
     def append_times_out(self) -> None:
-        """Written, and maybe replicated later: it stays in the log."""
+        """The records stay in the log and may be replicated later."""
         bench = self.bench
         if bench.uncommitted:
             failed, rest = bench.uncommitted[:1], bench.uncommitted[1:]
-            self.unsure |= {each.transactional_id for each in failed[0].records}
+            self.uncertain |= {each.transactional_id for each in failed[0].records}
             bench.uncommitted = failed
             bench.fail_uncommitted(ErrorCode.REQUEST_TIMED_OUT)
             bench.uncommitted = rest + bench.uncommitted
@@ -317,28 +317,28 @@ class World:
         bench = self.bench
         self.check_log()
         if self.random.random() < 0.5:
-            del bench.log[self.safe_end :]
+            del bench.log[self.committed_end :]
         self.late_markers += bench.sends
         bench.append_error = None
         for outcome in bench.uncommitted:
             for reply in outcome.replies:
-                # Its connection breaks with the coordinator.
+                # The client loses its connection to the coordinator.
                 sent = self.waiting.pop(reply.token)
                 if sent.client is not None:
-                    sent.client.waits = False
+                    sent.client.waiting_for_response = False
         bench.reload()
-        self.safe_end = len(bench.log)
-        self.unsure.clear()
+        self.committed_end = len(bench.log)
+        self.uncertain.clear()
         self.decisions.clear()
         for transaction in bench.shard.state.transactions.values():
-            self.note(transaction.id, transaction.metadata)
+            self.record_state(transaction.id, transaction.metadata)
         self.check_sends()
 
-    # -- what must hold --------------------------------------------------------------------------------------
+    # -- invariants ------------------------------------------------------------------------------------------
 
     def check_committed(self, outcome: TxnOutcome) -> None:
         for transactional_id, metadata, _ in outcome.records:
-            assert metadata is not None, "no id is unused for long enough here"
+            assert metadata is not None, "no transactional id expires in this simulation"
             decided = self.decisions.pop(transactional_id, None)
             if decided is not None:
                 assert metadata.state in COMPLETED
@@ -347,19 +347,19 @@ class World:
                 self.completed += 1
             else:
                 assert metadata.state not in COMPLETED
-            self.unsure.discard(transactional_id)
-            self.note(transactional_id, metadata)
+            self.uncertain.discard(transactional_id)
+            self.record_state(transactional_id, metadata)
 
-    def note(self, transactional_id: str, metadata: TxnMetadata) -> None:
-        before = self.newest.get(transactional_id)
+    def record_state(self, transactional_id: str, metadata: TxnMetadata) -> None:
+        before = self.latest.get(transactional_id)
         if before is not None:
             assert metadata.producer_id not in self.old_producers
             if metadata.producer_id == before[0]:
-                assert metadata.epoch >= before[1], "an epoch went back"
+                assert metadata.epoch >= before[1], "an epoch decreased"
             else:
                 self.old_producers.add(before[0])
                 self.rotated += 1
-        self.newest[transactional_id] = (metadata.producer_id, metadata.epoch)
+        self.latest[transactional_id] = (metadata.producer_id, metadata.epoch)
         if metadata.state in PREPARED:
             self.decided += 1
             self.decisions[transactional_id] = metadata
@@ -387,12 +387,12 @@ class World:
             for record in self.bench.records()
             if record.value is not None
         }
-        under_way = {each.transactional_id for outcome in self.bench.uncommitted for each in outcome.records}
+        pending = {each.transactional_id for outcome in self.bench.uncommitted for each in outcome.records}
         for transaction in self.bench.shard.state.transactions.values():
-            if transaction.id not in self.unsure | under_way and transaction.exists:
+            if transaction.id not in self.uncertain | pending and transaction.exists:
                 assert loaded[transaction.id] == transaction.metadata
 
-    def take_answers(self) -> None:
+    def receive_responses(self) -> None:
         for token in [token for token in self.waiting if not self.bench.is_parked(token)]:
             sent = self.waiting.pop(token)
             response = self.bench.responses.pop(token)
@@ -406,13 +406,13 @@ class World:
                 assert isinstance(sent.request, InitProducerIdRequest)
                 producer = (response.producer_id, response.producer_epoch)
                 if sent.request.producer_id < 0:
-                    assert producer not in self.given, f"{producer} was given twice"
-                self.given.add(producer)
+                    assert producer not in self.issued, f"{producer} was issued twice"
+                self.issued.add(producer)
             if sent.client is not None:
-                sent.client.take(response)
+                sent.client.receive(response)
 
-    def calm_down(self) -> None:
-        """No more trouble: whatever is decided must come to its end, and the log must agree."""
+    def recover(self) -> None:
+        """Without faults every prepared transaction completes, and the log matches the state."""
         bench = self.bench
         bench.append_error = None
         bench.change_cluster(Cluster({name: [1] * size for name, size in TOPICS.items()}))
@@ -425,7 +425,7 @@ class World:
                 bench.allocate_id(self.producer_ids)
             while bench.sends:
                 bench.respond_to_markers(self.write)
-            self.take_answers()
+            self.receive_responses()
             bench.now_ms += 1_000
             self.fire_timers()
         assert bench.fenced == []
