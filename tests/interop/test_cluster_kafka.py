@@ -17,7 +17,7 @@ from ruslo.client.admin.admin import Admin  # noqa: E402
 from ruslo.client.admin.topics import NewTopic  # noqa: E402
 from tests.support.brokers.kafka_cluster import ApacheKafkaCluster  # noqa: E402
 from tests.support.checks.cli_checks import Cli  # noqa: E402
-from tests.support.machines.replica_stories import KafkaWorld, OurWorld, play  # noqa: E402
+from tests.support.machines.reassignment_script import KafkaController, RusloController, run_script  # noqa: E402
 from tests.support.tools.java_tools import JavaTools  # noqa: E402
 from tests.support.tools.programs import require_tool  # noqa: E402
 
@@ -68,8 +68,8 @@ def a_voter_that_follows(cli: Cli) -> int:
 def test_our_controller_decides_as_apache_kafkas(cluster: ApacheKafkaCluster, cli: Cli) -> None:
     c = a_voter_that_follows(cli)
     a, b = sorted({1, 2, 3} - {c})
-    theirs, ours = KafkaWorld(cluster, asked=a), OurWorld()
-    assert play(ours, a, b, c) == play(theirs, a, b, c)
+    theirs, ours = KafkaController(cluster, broker_id=a), RusloController()
+    assert run_script(ours, a, b, c) == run_script(theirs, a, b, c)
     expected = ours.records()
     until(lambda: len(theirs.records()) >= len(expected), "the metadata log lacks records")
     assert expected == theirs.records()[: len(expected)]

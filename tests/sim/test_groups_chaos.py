@@ -1,4 +1,4 @@
-"""Many hours of group coordinators; ``RUSLO_CHAOS_SEEDS=5000`` for more of them, ``=17-17`` for one."""
+"""Many simulated hours of group coordinators; ``RUSLO_CHAOS_SEEDS=5000`` for more, ``=17-17`` for one."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from tests.support.machines.seeds import chaos_seeds
 
 
 @pytest.mark.parametrize("seed", chaos_seeds(39))
-def test_an_hour_of_chaos(seed: int) -> None:
+def test_groups_keep_the_invariants(seed: int) -> None:
     GroupChaos(seed).run()

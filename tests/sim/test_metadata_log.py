@@ -1,4 +1,4 @@
-"""Many runs of one node's metadata log, each crashed at a random moment; every seed is a different history.
+"""Many runs of one node's metadata log, each crashed at a random moment; every seed is a different run.
 
 Invariants, checked after every crash: acknowledged records survive; the log is a prefix of what was appended,
 with whole transactions; the epoch increases; the listener gets the same from the log and from a snapshot.
@@ -20,10 +20,10 @@ from ruslo.storage.disk import DiskError
 from ruslo.testing.sim_disk import SimDisk
 from tests.support.brokers.metadata_log import MetadataNode, topic, until
 
-LIVES = 12
+CRASHES = 12
 
 
-class History:
+class CrashRun:
     def __init__(self, directory: Path, seed: int) -> None:
         self.directory = directory
         self.random = random.Random(seed)
@@ -39,9 +39,9 @@ class History:
         """The number of steps that are known to be committed."""
         self.epoch = 0
 
-    async def live(self) -> None:
-        dies_at = self.random.randrange(120)
-        disk = SimDisk(str(self.directory), dies_at, seed=self.random.getrandbits(32))
+    async def run_until_crash(self) -> None:
+        fails_at = self.random.randrange(120)
+        disk = SimDisk(str(self.directory), fails_at, seed=self.random.getrandbits(32))
         node = MetadataNode(self.directory, self.limits, disk=disk, take_snapshots=True)
         with contextlib.suppress(StorageError, KafkaError):
             try:
@@ -89,12 +89,12 @@ class History:
 
 
 @pytest.mark.parametrize("seed", range(25))
-async def test_history(tmp_path: Path, seed: int) -> None:
-    history = History(tmp_path, seed)
-    for _ in range(LIVES):
-        await history.live()
+async def test_log_survives_crashes(tmp_path: Path, seed: int) -> None:
+    run = CrashRun(tmp_path, seed)
+    for _ in range(CRASHES):
+        await run.run_until_crash()
     disk = SimDisk(str(tmp_path))
-    node = MetadataNode(tmp_path, history.limits, disk=disk)
+    node = MetadataNode(tmp_path, run.limits, disk=disk)
     await node.start()
-    history.check(node)
+    run.check(node)
     await node.driver.stop()

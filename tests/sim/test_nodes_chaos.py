@@ -1,4 +1,4 @@
-"""A thousand clusters under faults; ``RUSLO_NODES_SEEDS=20000`` for more of them, ``=17-17`` for one."""
+"""A thousand clusters under faults; ``RUSLO_NODES_SEEDS=20000`` for more, ``=17-17`` for one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _seeds() -> range:
 
 
 def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run in a process of its own, because the simulation forks."""
+    """Run in another process, because the simulation forks."""
     command = [sys.executable, "-m", "ruslo.testing.simulation", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -27,7 +27,7 @@ def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_clusters_keep_the_invariants(first: int) -> None:
     last = min(first + SEEDS_PER_TEST, _seeds().stop) - 1
     ended = simulate("--seeds", f"{first}-{last}")
-    assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}\nsee one: --seed N instead of --seeds"
+    assert ended.returncode == 0, f"{ended.stdout}{ended.stderr}\nshow one run: --seed N"
 
 
 def test_a_seed_gives_the_same_run_every_time() -> None:

@@ -1,4 +1,4 @@
-"""Many quorums under faults; ``RUSLO_RAFT_SEEDS=5000`` for more of them, ``=17-17`` for one."""
+"""Many quorums under faults; ``RUSLO_RAFT_SEEDS=5000`` for more, ``=17-17`` for one."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Classic bugs put into the product: ``-m tests.support.machines.mutants NAME FIRST-LAST``.
+"""Mutants: classic bugs, injected into the product by ``-m tests.support.machines.mutants NAME FIRST-LAST``.
 
-The simulation runs these seeds until an invariant breaks, and says which; the exit code is 1 if none does.
+The simulation runs these seeds until an invariant breaks and prints its name; it exits with 1 if none breaks.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Set
 from typing import NamedTuple
 
 from ruslo.broker.controller.broker_lifecycle import BrokerLifecycle
@@ -46,21 +46,21 @@ from ruslo.storage.disk import Disk
 from ruslo.storage.log import Log
 from ruslo.storage.segment import Segment
 from ruslo.testing.simulation.nodes.clients.group_member import ALL_RESPONDED
-from ruslo.testing.simulation.nodes.clients.pipeliner import ENDS_RISE
-from ruslo.testing.simulation.nodes.committed_log import LAST_OF_KEY_KEPT, NOTHING_MISSING
+from ruslo.testing.simulation.nodes.clients.pipeliner import ENDS_INCREASE
+from ruslo.testing.simulation.nodes.committed_log import LAST_OF_KEY_KEPT, NO_GAPS
 from ruslo.testing.simulation.nodes.invariants import (
     ACKED_KEPT,
-    DELETED_LATE,
-    ENOUGH_COPIES,
-    IN_SYNC_HAVE_ALL,
+    ISR_HAS_COMMITTED,
+    MIN_ISR_COPIES,
     NEVER_TRUNCATED,
     NO_LOST_WAKE_UP,
-    ONLY_THE_OLD,
+    ONLY_EXPIRED_DELETED,
     OWN_EPOCH,
     PAGE_CACHE_KEPT,
+    REPLICA_KEPT,
     SEQUENCES,
 )
-from ruslo.testing.simulation.nodes.metadata_invariants import MOVE_ENDS_WELL, SAME_STATE
+from ruslo.testing.simulation.nodes.metadata_invariants import REASSIGNMENT_COMPLETES, SNAPSHOT_EQUALS_LOG
 from ruslo.testing.simulation.nodes.runs import exit_immediately, run_seeds
 from ruslo.testing.simulation.raft.invariants import (
     COMMITTED_KEPT,
@@ -71,8 +71,8 @@ from ruslo.testing.simulation.raft.invariants import (
 )
 
 
-def old_epochs_are_committed_by_counting() -> None:
-    """Without Raft §5.4.2: a majority is enough, whatever the epoch of the record."""
+def commit_records_of_old_epochs() -> None:
+    """Ignore Raft §5.4.2: a majority is enough, whichever leader wrote the record."""
 
     def advance(node: QuorumNode) -> None:
         if isinstance(node.role, Leader):
@@ -85,19 +85,19 @@ def old_epochs_are_committed_by_counting() -> None:
     leading.advance_high_watermark = advance
 
 
-def followers_cut_back_to_their_high_watermark() -> None:
-    """As Kafka did before KIP-101: committed records are truncated where the commit is not known yet."""
+def truncate_followers_to_high_watermark() -> None:
+    """As Kafka before KIP-101: truncate committed records that the follower does not know to be committed."""
     follow = ReplicaFetcher.follow
 
-    def cut_and_follow(self: ReplicaFetcher, partition: Partition) -> None:
+    def truncate_and_follow(self: ReplicaFetcher, partition: Partition) -> None:
         if partition.log.high_watermark < partition.log.end_offset:
             partition.log.truncate_to(partition.log.high_watermark)
         follow(self, partition)
 
-    ReplicaFetcher.follow = cut_and_follow  # type: ignore[method-assign]
+    ReplicaFetcher.follow = truncate_and_follow  # type: ignore[method-assign]
 
 
-def votes_are_not_synced() -> None:
+def do_not_sync_votes() -> None:
     def store(disk: Disk, directory: str, state: QuorumState, kraft_version: int, voters: VoterSet) -> None:
         real = disk.replace_file
         disk.replace_file = disk.write_file  # type: ignore[method-assign]
@@ -110,8 +110,8 @@ def votes_are_not_synced() -> None:
     quorum_state_file.store = store
 
 
-def replicas_join_whatever_their_broker_epoch() -> None:
-    """Without KIP-903: who was caught up before it crashed is taken in after it has."""
+def expand_isr_without_broker_epoch() -> None:
+    """Ignore KIP-903: a replica that was caught up before it crashed joins the ISR after it has."""
     check = controller_partitions._proposal_error
 
     def proposal_error(
@@ -128,15 +128,15 @@ def replicas_join_whatever_their_broker_epoch() -> None:
     LeaderReplica._is_eligible = is_eligible  # type: ignore[method-assign]
 
 
-def acks_do_not_wait_for_all_in_sync_replicas() -> None:
+def acknowledge_before_isr() -> None:
     def high_watermark(self: LeaderReplica, leader_end: int, min_insync_replicas: int, now_ms: int) -> int:
         return leader_end
 
     LeaderReplica.high_watermark = high_watermark  # type: ignore[method-assign]
 
 
-def produce_waits_without_a_check_of_the_watermark() -> None:
-    """A transactional batch may be committed while another one of its request is still verified."""
+def wait_without_checking_high_watermark() -> None:
+    """A transactional batch may be committed while another batch of the request is still verified."""
     register = Partition.register_ack
 
     def register_ack(self: Partition, append: Appended, acks_all: bool, wait: AckWait) -> bool:
@@ -148,7 +148,7 @@ def produce_waits_without_a_check_of_the_watermark() -> None:
     Partition.register_ack = register_ack  # type: ignore[method-assign]
 
 
-def moves_end_before_the_new_replicas_are_in_sync() -> None:
+def complete_reassignment_early() -> None:
     def complete(self: PartitionChangeBuilder) -> None:
         isr = tuple(each for each in self.target_isr if each not in self.target_removing)
         if isr:
@@ -161,23 +161,23 @@ def moves_end_before_the_new_replicas_are_in_sync() -> None:
     PartitionChangeBuilder._complete_reassignment = complete  # type: ignore[method-assign]
 
 
-def copies_go_when_their_move_begins() -> None:
-    """Who is to be a replica no more deletes its copy, though others may need it still."""
-    place = PartitionManager._apply_partition
+def delete_replicas_early() -> None:
+    """Delete a removed replica when its reassignment begins, although other replicas may need it."""
+    apply = PartitionManager._apply_partition
 
-    def place_or_remove(
+    def apply_or_remove(
         self: PartitionManager, metadata: MetadataImage, topic: TopicImage, index: int
     ) -> None:
         if self._node_id in topic.partitions[index].removing:
             self._remove_replica(topic, index)
         else:
-            place(self, metadata, topic, index)
+            apply(self, metadata, topic, index)
 
-    PartitionManager._apply_partition = place_or_remove  # type: ignore[method-assign]
+    PartitionManager._apply_partition = apply_or_remove  # type: ignore[method-assign]
 
 
-def snapshots_forget_producer_ids() -> None:
-    """The log is cut, and with it goes who has been given which ids."""
+def omit_producer_ids_from_snapshots() -> None:
+    """The log before the snapshot is deleted, so the allocated ids are lost."""
     to_records = MetadataImage.to_records
 
     def without_producer_ids(
@@ -190,8 +190,8 @@ def snapshots_forget_producer_ids() -> None:
     MetadataImage.to_records = without_producer_ids  # type: ignore[method-assign]
 
 
-def recovery_goes_on_behind_a_gap() -> None:
-    """What lies behind the lost end of a segment is kept: the log's end claims what is gone."""
+def recover_past_gaps() -> None:
+    """Keep the segments after the lost end of a segment, so records are missing in the middle of the log."""
 
     def find_no_break(self: segment_recovery.SegmentRecovery, at: int, end_offset: int) -> str | None:
         return None
@@ -199,8 +199,8 @@ def recovery_goes_on_behind_a_gap() -> None:
     segment_recovery.SegmentRecovery._find_break = find_no_break  # type: ignore[method-assign]
 
 
-def compaction_does_not_secure_the_recovery_point() -> None:
-    """What it leaves out may then be taken for a loss, and what follows be given up."""
+def compact_without_recovery_point() -> None:
+    """Recovery may then take compacted offsets for lost records and truncate the log there."""
 
     async def write_recovery_point(self: Compaction, chosen: Cleanable) -> None:
         return
@@ -208,10 +208,10 @@ def compaction_does_not_secure_the_recovery_point() -> None:
     Compaction.write_recovery_point = write_recovery_point  # type: ignore[method-assign]
 
 
-def compaction_takes_open_transactions_for_committed() -> None:
-    """A record goes because of a later one of its key, which is aborted in the end."""
+def compact_open_transactions() -> None:
+    """Remove a record for a later one of its key, whose transaction is aborted in the end."""
 
-    def look_beyond(log: Log, checkpoint: int | None, now_ms: int) -> Cleanable | None:
+    def find_cleanable_to_high_watermark(log: Log, checkpoint: int | None, now_ms: int) -> Cleanable | None:
         stable = log.last_stable_offset
         log.last_stable_offset = log.high_watermark
         try:
@@ -219,11 +219,11 @@ def compaction_takes_open_transactions_for_committed() -> None:
         finally:
             log.last_stable_offset = stable
 
-    compaction.find_cleanable = look_beyond  # type: ignore[attr-defined]
+    compaction.find_cleanable = find_cleanable_to_high_watermark  # type: ignore[attr-defined]
 
 
-def retention_does_not_wait_for_the_high_watermark() -> None:
-    """Segments go whose records are not committed yet."""
+def delete_uncommitted_segments() -> None:
+    """Delete segments whose records are not committed yet."""
     delete = retention._delete_while
 
     def delete_uncommitted(
@@ -239,8 +239,8 @@ def retention_does_not_wait_for_the_high_watermark() -> None:
     retention._delete_while = delete_uncommitted
 
 
-def requests_overtake_those_that_wait() -> None:
-    """A request is carried out when it comes, and only its response waits for those before it."""
+def reorder_requests() -> None:
+    """Execute a request when it arrives, before earlier requests of the connection have completed."""
 
     def admit(self: Connection, pipeline: str) -> bool:
         return True
@@ -248,22 +248,22 @@ def requests_overtake_those_that_wait() -> None:
     Connection.admit = admit  # type: ignore[method-assign]
 
 
-def leaves_are_not_answered() -> None:
-    """A member of the new protocol that leaves waits for ever, unless its group is gone already."""
+def do_not_respond_to_leave() -> None:
+    """A member of the new protocol gets no response when it leaves, unless its group is deleted already."""
     leave = group_heartbeat._leave
 
-    def leave_silently(
+    def leave_without_response(
         shard: ShardState, request: ConsumerGroupHeartbeatRequest, token: Hashable, now_ms: int
     ) -> GroupOutcome:
         decision = leave(shard, request, token, now_ms)
         decision.replies.clear()
         return decision
 
-    group_heartbeat._leave = leave_silently
+    group_heartbeat._leave = leave_without_response
 
 
-def replicas_that_lost_their_data_lead() -> None:
-    """A log that is not there, or short, is taken for one that never had more."""
+def elect_replicas_without_data() -> None:
+    """Trust a missing or truncated log as if it had never contained more."""
 
     def hold_back(self: LostReplicas, topic: TopicImage, index: int, *, starting: bool) -> bool:
         return False
@@ -271,94 +271,84 @@ def replicas_that_lost_their_data_lead() -> None:
     LostReplicas.hold_back = hold_back  # type: ignore[method-assign]
 
 
-class ClassicBug(NamedTuple):
-    put_in: Callable[[], None]
-    actions: Mapping[str, int] | None
-    """The faults that bring it out; None: those of every run."""
-    broken: frozenset[str]
-    """What may be said of it."""
+def do_not_register_again() -> None:
+    """An unregistered broker stays out until it is restarted, as in Apache Kafka."""
 
-
-def unregistered_brokers_stay_out() -> None:
-    """Until they are started again, as Apache Kafka's do."""
-
-    async def stay_out(self: BrokerLifecycle) -> bool:
+    async def register_again(self: BrokerLifecycle) -> bool:
         return False
 
-    BrokerLifecycle._register_again = stay_out  # type: ignore[method-assign]
+    BrokerLifecycle._register_again = register_again  # type: ignore[method-assign]
 
 
-BUGS: Mapping[str, ClassicBug] = {
-    "no-own-epoch-rule": ClassicBug(
-        old_epochs_are_committed_by_counting, None, frozenset({OWN_EPOCH, COMMITTED_KEPT, LOGS_AGREE})
+class Mutant(NamedTuple):
+    inject: Callable[[], None]
+    actions: Mapping[str, int] | None
+    """The faults that reveal it; None: those of every run."""
+    broken: Set[str]
+    """The invariants that may break first."""
+
+
+MUTANTS: Mapping[str, Mutant] = {
+    "commit-of-old-epochs": Mutant(
+        commit_records_of_old_epochs, None, {OWN_EPOCH, COMMITTED_KEPT, LOGS_AGREE}
     ),
-    "cut-to-high-watermark": ClassicBug(
-        followers_cut_back_to_their_high_watermark,
+    "truncation-to-high-watermark": Mutant(
+        truncate_followers_to_high_watermark,
         None,
-        frozenset({NEVER_TRUNCATED, ACKED_KEPT, IN_SYNC_HAVE_ALL}),
+        {NEVER_TRUNCATED, ACKED_KEPT, ISR_HAS_COMMITTED},
     ),
-    "votes-not-synced": ClassicBug(
-        votes_are_not_synced, {"lose_votes": 2, "heal": 1, "restart": 1}, frozenset({VOTE_ONCE, ONE_LEADER})
+    "unsynced-votes": Mutant(
+        do_not_sync_votes, {"lose_votes": 2, "heal": 1, "restart": 1}, {VOTE_ONCE, ONE_LEADER}
     ),
-    "no-broker-epoch": ClassicBug(
-        replicas_join_whatever_their_broker_epoch,
+    "isr-without-broker-epoch": Mutant(
+        expand_isr_without_broker_epoch,
         {"expand_isr_late": 3, "heal": 1, "restart": 1},
-        frozenset({IN_SYNC_HAVE_ALL, ACKED_KEPT}),
+        {ISR_HAS_COMMITTED, ACKED_KEPT},
     ),
-    "early-ack": ClassicBug(
-        acks_do_not_wait_for_all_in_sync_replicas, None, frozenset({ENOUGH_COPIES, IN_SYNC_HAVE_ALL})
+    "ack-before-isr": Mutant(acknowledge_before_isr, None, {MIN_ISR_COPIES, ISR_HAS_COMMITTED}),
+    "unchecked-wait-for-ack": Mutant(wait_without_checking_high_watermark, None, {NO_LOST_WAKE_UP}),
+    "early-end-of-reassignment": Mutant(complete_reassignment_early, None, {REASSIGNMENT_COMPLETES}),
+    "early-replica-deletion": Mutant(delete_replicas_early, None, {REPLICA_KEPT}),
+    "snapshot-without-producer-ids": Mutant(
+        omit_producer_ids_from_snapshots, None, {SNAPSHOT_EQUALS_LOG, SEQUENCES}
     ),
-    "late-wait-for-ack": ClassicBug(
-        produce_waits_without_a_check_of_the_watermark, None, frozenset({NO_LOST_WAKE_UP})
-    ),
-    "early-end-of-move": ClassicBug(
-        moves_end_before_the_new_replicas_are_in_sync, None, frozenset({MOVE_ENDS_WELL})
-    ),
-    "early-deletion-of-copy": ClassicBug(copies_go_when_their_move_begins, None, frozenset({DELETED_LATE})),
-    "snapshot-without-producer-ids": ClassicBug(
-        snapshots_forget_producer_ids, None, frozenset({SAME_STATE, SEQUENCES})
-    ),
-    "recovery-behind-a-gap": ClassicBug(
-        recovery_goes_on_behind_a_gap,
+    "recovery-past-gaps": Mutant(
+        recover_past_gaps,
         {"black_out": 2, "lose_power": 2, "restart": 1},
-        frozenset({NOTHING_MISSING}),
+        {NO_GAPS},
     ),
-    "unsecured-compaction": ClassicBug(
-        compaction_does_not_secure_the_recovery_point,
+    "compaction-without-recovery-point": Mutant(
+        compact_without_recovery_point,
         {"hunt_compaction": 3, "restart": 1},
-        frozenset({PAGE_CACHE_KEPT}),
+        {PAGE_CACHE_KEPT},
     ),
-    "compaction-of-open-transactions": ClassicBug(
-        compaction_takes_open_transactions_for_committed, None, frozenset({LAST_OF_KEY_KEPT})
-    ),
-    "overtaking-requests": ClassicBug(requests_overtake_those_that_wait, None, frozenset({ENDS_RISE})),
-    "unanswered-leave": ClassicBug(leaves_are_not_answered, None, frozenset({ALL_RESPONDED})),
-    "lost-data-leads": ClassicBug(
-        replicas_that_lost_their_data_lead,
+    "compaction-of-open-transactions": Mutant(compact_open_transactions, None, {LAST_OF_KEY_KEPT}),
+    "reordered-requests": Mutant(reorder_requests, None, {ENDS_INCREASE}),
+    "leave-without-response": Mutant(do_not_respond_to_leave, None, {ALL_RESPONDED}),
+    "leader-without-data": Mutant(
+        elect_replicas_without_data,
         {"damage": 3, "restart": 1},
-        frozenset({ACKED_KEPT, IN_SYNC_HAVE_ALL}),
+        {ACKED_KEPT, ISR_HAS_COMMITTED},
     ),
-    "retention-of-uncommitted": ClassicBug(
-        retention_does_not_wait_for_the_high_watermark,
+    "deletion-of-uncommitted-segments": Mutant(
+        delete_uncommitted_segments,
         {"isolate": 3, "heal": 2, "shorten_retention": 1},
-        frozenset({ONLY_THE_OLD, ENDS_RISE}),
+        {ONLY_EXPIRED_DELETED, ENDS_INCREASE},
     ),
-    "unregistered-for-good": ClassicBug(
-        unregistered_brokers_stay_out, {"unregister": 1}, frozenset({PROGRESS})
-    ),
+    "no-re-registration": Mutant(do_not_register_again, {"unregister": 1}, {PROGRESS}),
 }
 
 
 def main() -> None:
     name, seeds = sys.argv[1:]
     first, _, last = seeds.rpartition("-")
-    bug = BUGS[name]
-    for outcome in run_seeds(range(int(first), int(last) + 1), actions=bug.actions, prepare=bug.put_in):
-        if outcome.broken in bug.broken:
+    mutant = MUTANTS[name]
+    for outcome in run_seeds(range(int(first), int(last) + 1), actions=mutant.actions, prepare=mutant.inject):
+        if outcome.broken in mutant.broken:
             print(f"found by seed {outcome.seed}: {outcome.broken}", flush=True)
             exit_immediately(0)
         if outcome.broken is not None:
-            print(f"seed {outcome.seed} broke something else: {outcome.broken}", flush=True)
+            print(f"seed {outcome.seed} broke another invariant: {outcome.broken}", flush=True)
     exit_immediately(1)
 
 

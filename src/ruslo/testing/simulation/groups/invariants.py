@@ -30,7 +30,7 @@ MAX_PENDING_MS = 400_000
 
 ONE_OWNER = "no partition has two owners in one generation or epoch"
 OFFSETS_KEPT = "no committed offset is lost or moved back by the broker"
-EPOCHS_RISE = "epochs and generations never go back"
+EPOCHS_INCREASE = "epochs and generations never decrease"
 ALL_OWNED = "every partition has an owner when faults have stopped"
 ALL_RESPONDED = "every request gets a response"
 LOG_IS_STATE = "replaying the log gives the served state"
@@ -83,7 +83,7 @@ class GroupInvariants:
     def _check_epoch(self, group_id: str, epoch: int, *, has_members: bool) -> None:
         known = self._epochs.get(group_id, (0, False))[0]
         if epoch < known:
-            raise InvariantBrokenError(EPOCHS_RISE, f"group {group_id}: {known}, then {epoch}")
+            raise InvariantBrokenError(EPOCHS_INCREASE, f"group {group_id}: {known}, then {epoch}")
         self._epochs[group_id] = (epoch, has_members)
 
     def _offset_written(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
@@ -142,11 +142,11 @@ class GroupInvariants:
 
     def _check_consumer_group(self, group: ConsumerGroup) -> None:
         if group.target_epoch > group.epoch:
-            raise InvariantBrokenError(EPOCHS_RISE, f"{group.group_id}: the target is ahead of the group")
+            raise InvariantBrokenError(EPOCHS_INCREASE, f"{group.group_id}: the target is ahead of the group")
         holders: dict[tuple[Uuid, int], str] = {}
         for member in group.members.values():
             if member.epoch > group.target_epoch:
-                raise InvariantBrokenError(EPOCHS_RISE, f"{member.member_id} is ahead of its target")
+                raise InvariantBrokenError(EPOCHS_INCREASE, f"{member.member_id} is ahead of its target")
             for held in (member.assigned, member.pending_revocation):
                 for topic_id, partitions in held.items():
                     for partition in partitions:

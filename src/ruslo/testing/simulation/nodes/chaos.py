@@ -34,8 +34,8 @@ from ruslo.testing.simulation.nodes.committed_log import LAST_OF_KEY_KEPT, Reten
 from ruslo.testing.simulation.nodes.faults import ACTIONS, DISASTER_PART, DISASTERS, NodeFaults
 from ruslo.testing.simulation.nodes.invariants import (
     ACKED_KEPT,
-    LOG_START_RISES,
-    NO_SURPRISE,
+    LOG_START_INCREASES,
+    NO_UNHANDLED_ERRORS,
     NodeInvariants,
 )
 from ruslo.testing.simulation.nodes.keyed_records import KeyedRecords
@@ -225,7 +225,7 @@ class NodesChaos:
         for client in clients:
             assert client.process is not None
             for error in client.process.unhandled():
-                raise InvariantBrokenError(NO_SURPRISE, f"{client.name}: {error!r}") from error
+                raise InvariantBrokenError(NO_UNHANDLED_ERRORS, f"{client.name}: {error!r}") from error
             self._require(client.done, f"{client.name} ends")
 
     def _audit(self, clients: list[SimClient]) -> None:
@@ -245,10 +245,10 @@ class NodesChaos:
         self._check_keyed(auditor)
         self._check_log_start(auditor)
         for error in self.operator.unhandled():
-            raise InvariantBrokenError(NO_SURPRISE, f"an operator: {error!r}") from error
+            raise InvariantBrokenError(NO_UNHANDLED_ERRORS, f"an operator: {error!r}") from error
         for host in self.cluster.hosts.values():
             for error in host.process.unhandled() if host.process is not None else ():
-                raise InvariantBrokenError(NO_SURPRISE, f"node {host.id}: {error!r}") from error
+                raise InvariantBrokenError(NO_UNHANDLED_ERRORS, f"node {host.id}: {error!r}") from error
         for client in clients:
             if client.problems:
                 raise InvariantBrokenError(client.invariant, "; ".join(client.problems))
@@ -291,7 +291,7 @@ class NodesChaos:
         kept = max((each.low_watermark for each in current), default=0)
         if start < kept:
             raise InvariantBrokenError(
-                LOG_START_RISES, f"{PLAIN[0]} starts at {start}, but everything before {kept} was deleted"
+                LOG_START_INCREASES, f"{PLAIN[0]} starts at {start}, but everything before {kept} was deleted"
             )
 
     def _is_quiescent(self) -> bool:

@@ -13,7 +13,7 @@ from ruslo.storage.damage import DamagedRange
 from ruslo.storage.log import Log
 from ruslo.testing.simulation.nodes.keyed_records import KeyedRecords
 
-NOTHING_MISSING = "nothing is missing in a log but what retention or compaction may take"
+NO_GAPS = "a log lacks only records that retention or compaction may delete"
 LAST_OF_KEY_KEPT = "the last record of every key survives compaction"
 _READ_BYTES = 1 << 20
 
@@ -108,10 +108,10 @@ class CommittedLog:
                 return Difference(None, f"{batch}, committed is {self.at.get(batch.base_offset)}")
             if batch.base_offset >= start:
                 if batch != self.batches[at]:
-                    return Difference(NOTHING_MISSING, f"{batch}, but not {self.batches[at]}")
+                    return Difference(NO_GAPS, f"{batch}, but not {self.batches[at]}")
                 at += 1
         if at < len(self.batches) and self.batches[at].last_offset < end:
-            return Difference(NOTHING_MISSING, f"nothing where {self.batches[at]} was")
+            return Difference(NO_GAPS, f"nothing where {self.batches[at]} was")
         return None
 
     def _difference_of_keyed(self, keyed: KeyedRecords, log: Log, start: int, end: int) -> Difference | None:

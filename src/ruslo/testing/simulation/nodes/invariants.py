@@ -16,12 +16,12 @@ from ruslo.records.batch import BatchHeader
 from ruslo.records.reader import read_records
 from ruslo.storage.log import Log
 from ruslo.testing.simulation.nodes.cluster import copy_of, partition_in
-from ruslo.testing.simulation.nodes.committed_log import NOTHING_MISSING, Batch, CommittedLog, batches_of
+from ruslo.testing.simulation.nodes.committed_log import NO_GAPS, Batch, CommittedLog, batches_of
 from ruslo.testing.simulation.nodes.host import SimHost
 from ruslo.testing.simulation.nodes.metadata_invariants import MetadataInvariants
 from ruslo.testing.simulation.raft.invariants import (
     COMMITTED_KEPT,
-    HIGH_WATERMARK_RISES,
+    HIGH_WATERMARK_INCREASES,
     LOGS_AGREE,
     ONE_LEADER,
     VOTE_ONCE,
@@ -30,17 +30,17 @@ from ruslo.testing.simulation.raft.invariants import (
 
 ONE_PARTITION_LEADER = "one leader per epoch of a partition"
 ACKED_KEPT = "acknowledged records are in the log of every later leader"
-ENOUGH_COPIES = "every committed record has at least min.insync.replicas copies"
+MIN_ISR_COPIES = "every committed record has at least min.insync.replicas copies"
 NEVER_TRUNCATED = "no replica truncates committed records"
-IN_SYNC_HAVE_ALL = "in-sync replicas have all committed records"
+ISR_HAS_COMMITTED = "in-sync replicas have all committed records"
 OWN_EPOCH = "a leader commits older records only with one of its own epoch"
 SEQUENCES = "a producer's sequences are consecutive"
-NO_SURPRISE = "there are no unhandled errors"
-DELETED_LATE = "a replica is deleted only when the metadata has removed it"
-LOG_START_RISES = "the log start offset never decreases"
+NO_UNHANDLED_ERRORS = "there are no unhandled errors"
+REPLICA_KEPT = "a replica is deleted only when the metadata has removed it"
+LOG_START_INCREASES = "the log start offset never decreases"
 PAGE_CACHE_KEPT = "a killed process finds everything that it has written"
 NO_LOST_WAKE_UP = "no ack waits for a watermark that was reached"
-ONLY_THE_OLD = "only expired, excess or explicitly deleted records are deleted"
+ONLY_EXPIRED_DELETED = "only expired, excess or explicitly deleted records are deleted"
 
 METADATA = TopicPartition(METADATA_TOPIC, 0)
 MIN_COPIES = 2
@@ -95,7 +95,7 @@ class NodeInvariants:
         assert host.process is not None
         if host.process.failures:
             error = host.process.failures[0]
-            raise InvariantBrokenError(NO_SURPRISE, f"node {host.id}: {error!r}") from error
+            raise InvariantBrokenError(NO_UNHANDLED_ERRORS, f"node {host.id}: {error!r}") from error
         node = host.node
         if node is None:
             return
@@ -158,7 +158,7 @@ class NodeInvariants:
             known = partition_in(node.metadata.image, tp)
             if known is not None and node_id in known.replicas and tp not in held:
                 raise InvariantBrokenError(
-                    DELETED_LATE, f"node {node_id} dropped its log of {tp}, but is a replica: {known}"
+                    REPLICA_KEPT, f"node {node_id} dropped its log of {tp}, but is a replica: {known}"
                 )
             # A later log of the same partition is another replica.
             self._ends[tp].pop(node_id, None)
@@ -198,7 +198,7 @@ class NodeInvariants:
         hole = committed.first_hole(log, start) if not (committed.is_void and committed.keyed) else None
         if hole is not None:
             raise InvariantBrokenError(
-                NOTHING_MISSING, f"node {node_id} has {tp} up to {log.end_offset}, but not {hole}"
+                NO_GAPS, f"node {node_id} has {tp} up to {log.end_offset}, but not {hole}"
             )
 
     def _check_start(self, host: SimHost, tp: TopicPartition, log: Log, before: int | None) -> None:
@@ -206,10 +206,10 @@ class NodeInvariants:
         committed, start = self.committed_log(tp), log.start_offset
         if not committed.is_void:
             if before is not None and start < before:
-                raise InvariantBrokenError(LOG_START_RISES, f"node {host.id}, {tp}: {before} → {start}")
+                raise InvariantBrokenError(LOG_START_INCREASES, f"node {host.id}, {tp}: {before} → {start}")
             if not committed.may_start_at(start, log, host.local_clock.now_ms()):
                 raise InvariantBrokenError(
-                    ONLY_THE_OLD,
+                    ONLY_EXPIRED_DELETED,
                     f"node {host.id} deleted {tp} up to {start} and has {log.size_bytes} bytes left; "
                     f"allowed is {committed.retention}",
                 )
@@ -261,7 +261,7 @@ class NodeInvariants:
             copy = copy_of(node, tp)
             if copy is not None and copy.log.end_offset < committed.end:
                 raise InvariantBrokenError(
-                    IN_SYNC_HAVE_ALL,
+                    ISR_HAS_COMMITTED,
                     f"node {member} is in sync, but its log of {tp} ends at {copy.log.end_offset}, but "
                     f"{committed.end} is committed",
                 )
@@ -321,7 +321,7 @@ class NodeInvariants:
             return
         if high_watermark < before:
             raise InvariantBrokenError(
-                HIGH_WATERMARK_RISES, f"node {node_id}, {tp}: {before} → {high_watermark}"
+                HIGH_WATERMARK_INCREASES, f"node {node_id}, {tp}: {before} → {high_watermark}"
             )
         self._compare(node_id, tp, log, before, min(high_watermark, committed.end), LOGS_AGREE)
         if high_watermark > committed.end:
@@ -371,7 +371,7 @@ class NodeInvariants:
         for batch, header, content in batches_of(log, committed.end, high_watermark):
             if committed.end != batch.base_offset:
                 raise InvariantBrokenError(
-                    LOGS_AGREE if committed.end > batch.base_offset else NOTHING_MISSING,
+                    LOGS_AGREE if committed.end > batch.base_offset else NO_GAPS,
                     f"node {node_id} has {batch} in {tp}, {committed.end} was committed",
                 )
             if tp == METADATA:
@@ -395,7 +395,7 @@ class NodeInvariants:
         copies = sum(1 for end in ends.values() if end > batch.last_offset)
         if copies < MIN_COPIES:
             raise InvariantBrokenError(
-                ENOUGH_COPIES, f"{batch} of {tp} is committed, but its replicas end at {ends}"
+                MIN_ISR_COPIES, f"{batch} of {tp} is committed, but its replicas end at {ends}"
             )
 
     def _check_sequence(self, tp: TopicPartition, header: BatchHeader, committed: CommittedLog) -> None:

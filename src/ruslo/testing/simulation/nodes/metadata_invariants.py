@@ -20,11 +20,11 @@ from ruslo.records.batch import BatchHeader
 from ruslo.testing.simulation.nodes.cluster import partition_in
 from ruslo.testing.simulation.raft.invariants import InvariantBrokenError
 
-SAME_STATE = "a snapshot and the log after it give the same state as the whole log"
-SNAPSHOT_NAMED = "a snapshot id is the end offset and epoch of a committed batch"
-MOVE_ENDS_WELL = "a reassignment ends with all its replicas in sync, or is undone"
-ONLY_WHAT_IS_COMMITTED = "an inactive controller has only committed state"
-IN_SYNC_ARE_REPLICAS = "leaders are in the ISR, and the ISR consists of replicas"
+SNAPSHOT_EQUALS_LOG = "a snapshot and the log after it give the same state as the whole log"
+SNAPSHOT_ID_EXISTS = "a snapshot id is the end offset and epoch of a committed batch"
+REASSIGNMENT_COMPLETES = "a reassignment ends with all its replicas in sync, or is undone"
+INACTIVE_IS_COMMITTED = "an inactive controller has only committed state"
+ISR_IS_OF_REPLICAS = "leaders are in the ISR, and the ISR consists of replicas"
 
 
 class MetadataInvariants:
@@ -73,14 +73,14 @@ class MetadataInvariants:
         elif node_id in self._leading:
             self._leading.discard(node_id)
             if controller is not None and _state(controller._machine.image) != _state(node.metadata.image):
-                raise InvariantBrokenError(ONLY_WHAT_IS_COMMITTED, f"node {node_id} has uncommitted state")
+                raise InvariantBrokenError(INACTIVE_IS_COMMITTED, f"node {node_id} has uncommitted state")
 
     def compare(self, node_id: int, image: MetadataImage) -> None:
         for what, state in _state(image).items():
             expected = _state(self.image)[what]
             if state != expected:
                 raise InvariantBrokenError(
-                    SAME_STATE,
+                    SNAPSHOT_EQUALS_LOG,
                     f"node {node_id} has at offset {self._end} {what} {state}, the log says {expected}",
                 )
 
@@ -91,7 +91,7 @@ class MetadataInvariants:
         epoch = self._epochs.get(snapshot.offset)
         if snapshot.offset <= self._end and epoch != snapshot.epoch:
             raise InvariantBrokenError(
-                SNAPSHOT_NAMED, f"node {node_id} has {snapshot}, a batch of epoch {epoch} ends there"
+                SNAPSHOT_ID_EXISTS, f"node {node_id} has {snapshot}, a batch of epoch {epoch} ends there"
             )
 
     # -- partitions ------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class MetadataInvariants:
         assert before is not None, "the log has the partition before it changes it"
         assert after is not None, "a change does not remove a partition"
         if not set(after.isr) <= set(after.replicas) or after.leader not in (NO_LEADER, *after.isr):
-            raise InvariantBrokenError(IN_SYNC_ARE_REPLICAS, f"{tp}: {after}")
+            raise InvariantBrokenError(ISR_IS_OF_REPLICAS, f"{tp}: {after}")
         self._check_move(tp, before, after)
 
     def _check_move(self, tp: TopicPartition, before: PartitionImage, after: PartitionImage) -> None:
@@ -118,13 +118,13 @@ class MetadataInvariants:
         if after.adding or after.removing:
             missing = original_replicas - set(after.replicas)
             if missing:
-                raise InvariantBrokenError(MOVE_ENDS_WELL, f"{tp} has lost {missing} on its way: {after}")
+                raise InvariantBrokenError(REASSIGNMENT_COMPLETES, f"{tp} has lost {missing}: {after}")
             return
         del self._original_replicas[tp]
         replicas = set(after.replicas)
         if replicas != original_replicas and not replicas <= set(after.isr):
             raise InvariantBrokenError(
-                MOVE_ENDS_WELL,
+                REASSIGNMENT_COMPLETES,
                 f"the move of {tp} from {sorted(original_replicas)} has ended: {before} → {after}",
             )
 

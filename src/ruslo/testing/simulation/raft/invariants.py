@@ -15,7 +15,7 @@ ONE_LEADER = "one leader per epoch"
 VOTE_ONCE = "a node votes once in an epoch"
 COMMITTED_KEPT = "committed records are never lost"
 LOGS_AGREE = "logs agree up to the high watermark"
-HIGH_WATERMARK_RISES = "the high watermark never decreases"
+HIGH_WATERMARK_INCREASES = "the high watermark never decreases"
 VOTERS_ONE_BY_ONE = "voters change one at a time"
 PROGRESS = "a quorum without faults makes progress"
 
@@ -52,7 +52,7 @@ class RaftInvariants:
         before = self._high_watermarks.get((node.node_id, incarnation), -1)
         now = machine.high_watermark
         if now < before:
-            raise InvariantBrokenError(HIGH_WATERMARK_RISES, f"{node.node_id}: {before} → {now}")
+            raise InvariantBrokenError(HIGH_WATERMARK_INCREASES, f"{node.node_id}: {before} → {now}")
         if now > before:
             self._high_watermarks[node.node_id, incarnation] = now
             self._check_committed(node, now)

@@ -8,7 +8,7 @@ import pytest
 from ruslo.config.log_config import LogConfig
 from ruslo.testing.simulation.nodes.committed_log import (
     LAST_OF_KEY_KEPT,
-    NOTHING_MISSING,
+    NO_GAPS,
     CommittedLog,
     Retention,
     batches_of,
@@ -49,7 +49,7 @@ def test_a_hole(bench: Workbench) -> None:
     log = bench.reopen(clean=False)
     difference = committed.difference(log, 0, 8)
     assert difference is not None
-    assert difference.broken == NOTHING_MISSING
+    assert difference.broken == NO_GAPS
     assert committed.first_hole(log, 0) == "3 to 3"
     committed.deleted_below = 4
     assert committed.difference(log, 0, 8) is None

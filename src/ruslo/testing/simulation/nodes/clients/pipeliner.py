@@ -22,7 +22,7 @@ from ruslo.testing.simulation.nodes.clients.client import SimClient
 from ruslo.testing.simulation.nodes.cluster import SimCluster
 from ruslo.testing.simulation.txns.process import History
 
-ENDS_RISE = "a response on a connection never reports an older end than the response before it"
+ENDS_INCREASE = "a response on a connection never reports an older end than the response before it"
 MAX_PAUSE_MS = 200
 MAX_WAIT_MS = 400
 MAX_PIPELINED = 4
@@ -34,7 +34,7 @@ Ends = dict[Isolation, int]
 
 
 class Pipeliner(SimClient):
-    invariant = ENDS_RISE
+    invariant = ENDS_INCREASE
 
     def __init__(
         self, name: str, cluster: SimCluster, history: History, partitions: list[TopicPartition]

@@ -20,7 +20,7 @@ from ruslo.testing.simulation.txns.reader import span_of
 
 MAX_PAUSE_MS = 800
 POLLS_PER_INCARNATION = 8
-DELETED_IS_GONE = "a fetch below the log start offset is OFFSET_OUT_OF_RANGE"
+DELETED_IS_OUT_OF_RANGE = "a fetch below the log start offset is OFFSET_OUT_OF_RANGE"
 _WAIT_MS = 50
 
 
@@ -146,7 +146,7 @@ class Auditor(Reader):
             if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 return
             raise
-        raise InvariantBrokenError(DELETED_IS_GONE, f"{tp} can be read at {offset}, before its start")
+        raise InvariantBrokenError(DELETED_IS_OUT_OF_RANGE, f"{tp} can be read at {offset}, before its start")
 
 
 async def _read(cluster: Cluster, tp: TopicPartition, start: int, isolation: Isolation) -> ReadRange:

@@ -1,4 +1,4 @@
-"""The simulation must find classic bugs that are built into the nodes."""
+"""The simulation must find mutants: classic bugs that are injected into the nodes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import sys
 import pytest
 
 from ruslo.testing.simulation.nodes.runs import HASH_SEED
-from tests.support.machines.mutants import BUGS
+from tests.support.machines.mutants import MUTANTS
 
 SEEDS = "0-149"
 
 
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("name", BUGS)
-def test_bug_is_found(name: str) -> None:
+@pytest.mark.parametrize("name", MUTANTS)
+def test_mutant_is_found(name: str) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "tests.support.machines.mutants", name, SEEDS],
         env={**os.environ, "PYTHONHASHSEED": HASH_SEED},
@@ -24,4 +24,4 @@ def test_bug_is_found(name: str) -> None:
         text=True,
         check=False,
     )
-    assert ended.returncode == 0, f"not noticed in the seeds {SEEDS}: {ended.stdout}{ended.stderr}"
+    assert ended.returncode == 0, f"not found in the seeds {SEEDS}: {ended.stdout}{ended.stderr}"

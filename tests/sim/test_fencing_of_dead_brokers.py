@@ -1,4 +1,4 @@
-"""Clusters on virtual time notice that a process has ended long before its session times out."""
+"""A broker whose process has ended is fenced long before its session times out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ruslo.testing.simulation.nodes.cluster import SimCluster
 from ruslo.testing.simulation.nodes.host import SimHost
 
 PROPERTIES = {"broker.heartbeat.interval.ms": "20000", "broker.session.timeout.ms": "60000"}
-NOTICED_WITHIN_MS = 1_000
+FENCED_WITHIN_MS = 1_000
 ELECTED_WITHIN_MS = 3_000
 
 
@@ -20,10 +20,10 @@ def active_controller(cluster: SimCluster) -> SimHost | None:
     return None
 
 
-def is_fenced(cluster: SimCluster, victim: SimHost) -> bool:
+def is_fenced(cluster: SimCluster, dead: SimHost) -> bool:
     """Whether the other nodes know the broker as fenced."""
     images = [host.node.metadata.image for host in cluster.hosts.values() if host.node is not None]
-    return all(image.cluster.brokers[victim.id].fenced for image in images)
+    return all(image.cluster.brokers[dead.id].fenced for image in images)
 
 
 @pytest.mark.parametrize("pause_ms", [0, 3_000])
@@ -40,7 +40,7 @@ def test_a_broker_that_ends_between_an_election_and_its_next_heartbeat_is_fenced
     assert cluster.run_until(lambda: active_controller(cluster) is not None, ELECTED_WITHIN_MS)
     second = active_controller(cluster)
     clock.run_for(pause_ms)
-    victim = next(host for host in cluster.hosts.values() if host not in (first, second))
-    victim.kill()
-    assert cluster.run_until(lambda: is_fenced(cluster, victim), NOTICED_WITHIN_MS)
-    assert cluster.run_until(lambda: is_fenced(cluster, first), NOTICED_WITHIN_MS)
+    dead = next(host for host in cluster.hosts.values() if host not in (first, second))
+    dead.kill()
+    assert cluster.run_until(lambda: is_fenced(cluster, dead), FENCED_WITHIN_MS)
+    assert cluster.run_until(lambda: is_fenced(cluster, first), FENCED_WITHIN_MS)

@@ -1,4 +1,4 @@
-"""The simulation must find a bug that is built into the machine."""
+"""The simulation must find mutants: bugs that are injected into the machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ruslo.model.errors import ErrorCode
 from ruslo.testing.simulation.groups.invariants import (
     ALL_OWNED,
     ALL_RESPONDED,
-    EPOCHS_RISE,
+    EPOCHS_INCREASE,
     LOG_IS_STATE,
     OFFSETS_KEPT,
     ONE_OWNER,
@@ -29,7 +29,7 @@ from tests.support.groups.group_chaos import GroupChaos
 
 SEEDS = range(4)
 
-Fault = Callable[[pytest.MonkeyPatch], None]
+Mutant = Callable[[pytest.MonkeyPatch], None]
 
 
 def revocation_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +37,7 @@ def revocation_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_Step, "owns_any", lambda self, partitions: False)
 
 
-def held_partitions_are_given_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def owned_partitions_are_reassigned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ConsumerGroup, "is_held", lambda self, topic_id, partition: False)
     monkeypatch.setattr(ConsumerGroup, "_hold", lambda self, partitions, epoch: None)
 
@@ -49,7 +49,7 @@ def old_generations_may_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClassicGroup, "check_offset_commit", check)
 
 
-def generations_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def generations_decrease(monkeypatch: pytest.MonkeyPatch) -> None:
     real = ClassicGroup.next_generation
 
     def next_generation(self: ClassicGroup, wall_ms: int) -> None:
@@ -60,7 +60,7 @@ def generations_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClassicGroup, "next_generation", next_generation)
 
 
-def a_commit_is_sometimes_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def some_commits_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     real = OffsetStore.put
 
     def put(self: OffsetStore, group_id: str, topic: str, partition: int, offset: Any) -> None:
@@ -70,7 +70,7 @@ def a_commit_is_sometimes_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OffsetStore, "put", put)
 
 
-def followers_are_forgotten_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+def followers_get_no_sync_response(monkeypatch: pytest.MonkeyPatch) -> None:
     """The leader's SyncGroup completes only its own request."""
     real = classic_sync._assign
 
@@ -96,24 +96,22 @@ def fenced_members_stay_in_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "broken"),
+    ("mutant", "broken"),
     [
         (revocation_is_not_awaited, {ONE_OWNER, OFFSETS_KEPT}),
-        (held_partitions_are_given_away, {ONE_OWNER, OFFSETS_KEPT}),
+        (owned_partitions_are_reassigned, {ONE_OWNER, OFFSETS_KEPT}),
         (old_generations_may_commit, {OFFSETS_KEPT}),
-        (generations_are_not_counted, {EPOCHS_RISE, ONE_OWNER}),
-        (a_commit_is_sometimes_forgotten, {OFFSETS_KEPT, LOG_IS_STATE}),
-        (followers_are_forgotten_in_sync, {ALL_RESPONDED, ALL_OWNED}),
+        (generations_decrease, {EPOCHS_INCREASE, ONE_OWNER}),
+        (some_commits_are_lost, {OFFSETS_KEPT, LOG_IS_STATE}),
+        (followers_get_no_sync_response, {ALL_RESPONDED, ALL_OWNED}),
         (fenced_members_stay_in_the_target, {ALL_OWNED}),
     ],
 )
-def test_a_bug_in_the_machine_is_found(
-    monkeypatch: pytest.MonkeyPatch, fault: Fault, broken: set[str]
-) -> None:
-    fault(monkeypatch)
+def test_mutant_is_found(monkeypatch: pytest.MonkeyPatch, mutant: Mutant, broken: set[str]) -> None:
+    mutant(monkeypatch)
     found = next(error for error in map(_broken, SEEDS) if error is not None)
     assert found.name in broken
-    assert "see it again: RUSLO_CHAOS_SEEDS=" in found.__notes__[0]
+    assert "replay: RUSLO_CHAOS_SEEDS=" in found.__notes__[0]
 
 
 def _broken(seed: int) -> InvariantBrokenError | None:

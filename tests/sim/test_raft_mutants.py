@@ -1,4 +1,4 @@
-"""The simulation must find classic bugs that are built into the raft machine."""
+"""The simulation must find mutants: classic bugs that are injected into the raft machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ruslo.testing.simulation.raft.quorum import SimQuorum
 
 SEEDS = range(300)
 
-Fault = Callable[[pytest.MonkeyPatch], None]
+Mutant = Callable[[pytest.MonkeyPatch], None]
 
 
 def votes_are_not_synced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,17 +72,17 @@ def followers_truncate_below_the_high_watermark(monkeypatch: pytest.MonkeyPatch)
         return max(self.start_offset, leaders.end_offset - 2)
 
     monkeypatch.setattr(LogView, "truncation_for", truncation_for)
-    monkeypatch.setattr(following, "_check_truncation", lambda node, cut_at: None)
+    monkeypatch.setattr(following, "_check_truncation", lambda node, offset: None)
 
 
 def every_candidate_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
     real = elections.on_vote_request
 
     def on_vote_request(node: QuorumNode, token: object, request: RaftVoteRequest) -> None:
-        flattered = RaftVoteRequest(
+        overstated = RaftVoteRequest(
             request.epoch, request.candidate, request.voter, 1 << 30, request.end_offset, request.pre_vote
         )
-        real(node, token, flattered)
+        real(node, token, overstated)
 
     monkeypatch.setattr(elections, "on_vote_request", on_vote_request)
 
@@ -125,7 +125,7 @@ VOTER_CHANGES = {"add_voter": 3, "remove_voter": 6, "hunt_leaders": 1, "isolate"
 
 
 @pytest.mark.parametrize(
-    ("fault", "actions", "names"),
+    ("mutant", "actions", "names"),
     [
         (votes_are_not_synced, ELECTIONS, {VOTE_ONCE, ONE_LEADER}),
         (old_epochs_are_committed_by_counting, HUNTS, {COMMITTED_KEPT, LOGS_AGREE}),
@@ -142,10 +142,10 @@ VOTER_CHANGES = {"add_voter": 3, "remove_voter": 6, "hunt_leaders": 1, "isolate"
         (leaders_do_not_check_the_followers_epoch, ALL_KINDS, {COMMITTED_KEPT, LOGS_AGREE}),
     ],
 )
-def test_fault_is_found(
-    monkeypatch: pytest.MonkeyPatch, fault: Fault, actions: Mapping[str, int], names: set[str]
+def test_mutant_is_found(
+    monkeypatch: pytest.MonkeyPatch, mutant: Mutant, actions: Mapping[str, int], names: set[str]
 ) -> None:
-    fault(monkeypatch)
+    mutant(monkeypatch)
     for seed in SEEDS:
         chaos = RaftChaos(seed, voters=5, dynamic="add_voter" in actions, actions=actions)
         try:
@@ -153,4 +153,4 @@ def test_fault_is_found(
         except InvariantBrokenError as error:
             if error.name in names:
                 return
-    pytest.fail(f"not noticed in {len(SEEDS)} seeds")
+    pytest.fail(f"not found in {len(SEEDS)} seeds")

@@ -1,6 +1,6 @@
-"""One story of reassignments and elections, played to Apache Kafka's controller and to ours.
+"""A script of reassignments and elections for Apache Kafka's controller and ours.
 
-Both are asked the same and must answer with the same codes and write the same records.
+Both must return the same codes and write the same records.
 """
 
 from __future__ import annotations
@@ -41,32 +41,32 @@ from tests.support.brokers.kafka_cluster import ApacheKafkaCluster
 from tests.support.checks.cli_checks import Cli
 from tests.support.machines.controller_bench import MachineBench, numbered_uuid
 
-TOPIC = "story"
+TOPIC = "reassigned"
 PREFERRED, UNCLEAN = 0, 1
 
-Shown = dict[str, object]
+ChangedFields = dict[str, object]
 
 
-class World(Protocol):
+class ControllerPort(Protocol):
     def create(self, assignments: Sequence[list[int]]) -> None: ...
 
-    def ask(self, request: Message, response_type: type[Any]) -> Any: ...
+    def call(self, request: Message, response_type: type[Any]) -> Any: ...
 
-    def settle(self) -> None:
-        """Until new replicas have caught up and all moves are done."""
+    def wait_for_reassignments(self) -> None:
+        """Wait until all new replicas are in sync and no reassignment is in progress."""
 
     def pause(self, broker_id: int) -> None:
-        """It fetches nothing from now on, but is not noticed as missing yet."""
+        """Stop the broker from fetching, without getting it fenced."""
 
     def resume(self, broker_id: int) -> None: ...
 
-    def records(self) -> list[Shown]:
-        """All changes of the topic's partitions, directories as the brokers they belong to."""
+    def records(self) -> list[ChangedFields]:
+        """All change records of the topic's partitions, with broker ids in place of directory ids."""
 
 
-def play(world: World, a: int, b: int, c: int) -> list[object]:
-    """What was answered; ``c`` is a broker that does not lead the quorum."""
-    told: list[object] = []
+def run_script(controller: ControllerPort, a: int, b: int, c: int) -> list[object]:
+    """Return the results of all requests; ``c`` is a broker that is not the active controller."""
+    results: list[object] = []
 
     def reassign(targets: Mapping[int, list[int] | None], *, fixed: bool = False) -> None:
         request = AlterPartitionReassignmentsRequest(
@@ -81,38 +81,39 @@ def play(world: World, a: int, b: int, c: int) -> list[object]:
             ],
             allow_replication_factor_change=not fixed,
         )
-        answer = world.ask(request, AlterPartitionReassignmentsResponse)
-        told.append((answer.error_code, [each.error_code for each in answer.responses[0].partitions]))
+        response = controller.call(request, AlterPartitionReassignmentsResponse)
+        results.append((response.error_code, [each.error_code for each in response.responses[0].partitions]))
 
     def elect(kind: int, partitions: list[int] | None) -> None:
         named = None if partitions is None else [TopicPartitions(topic=TOPIC, partitions=partitions)]
         request = ElectLeadersRequest(election_type=kind, topic_partitions=named)
-        answer = world.ask(request, ElectLeadersResponse)
-        told.append(
+        response = controller.call(request, ElectLeadersResponse)
+        results.append(
             [
                 (each.partition_id, each.error_code)
-                for topic in answer.replica_election_results
+                for topic in response.replica_election_results
                 if topic.topic == TOPIC
                 for each in topic.partition_result
             ]
         )
 
-    def listed() -> None:
-        answer = world.ask(ListPartitionReassignmentsRequest(topics=None), ListPartitionReassignmentsResponse)
-        told.append(
+    def list_reassignments() -> None:
+        request = ListPartitionReassignmentsRequest(topics=None)
+        response = controller.call(request, ListPartitionReassignmentsResponse)
+        results.append(
             sorted(
                 (each.partition_index, each.replicas, each.adding_replicas, each.removing_replicas)
-                for topic in answer.topics
+                for topic in response.topics
                 if topic.name == TOPIC
                 for each in topic.partitions
             )
         )
 
-    world.create([[a, b], [b, c], [a, b], [a, b], [a, b]])
+    controller.create([[a, b], [b, c], [a, b], [a, b], [a, b]])
     reassign({0: [c, b]})
-    world.settle()
+    controller.wait_for_reassignments()
     reassign({1: [b, c, a]})
-    world.settle()
+    controller.wait_for_reassignments()
     reassign({1: [b, a]})
     reassign({2: [b, a]})
     elect(PREFERRED, None)
@@ -120,23 +121,23 @@ def play(world: World, a: int, b: int, c: int) -> list[object]:
     elect(UNCLEAN, [2])
     reassign({0: None, 1: [], 2: [a, a], 3: [a, 77], 9: [a]})
     reassign({3: [a, b, c], 4: [b, a]}, fixed=True)
-    world.pause(c)
+    controller.pause(c)
     reassign({3: [a, c]})
     reassign({3: [b, c]})
     elect(PREFERRED, [3])
     reassign({3: [b]}, fixed=True)
     reassign({4: [c]})
-    listed()
+    list_reassignments()
     reassign({3: None})
     reassign({3: None})
     reassign({4: None})
-    listed()
+    list_reassignments()
     elect(PREFERRED, [0, 3])
-    world.resume(c)
-    return told
+    controller.resume(c)
+    return results
 
 
-class OurWorld:
+class RusloController:
     def __init__(self) -> None:
         self.bench = MachineBench.started(3)
 
@@ -152,10 +153,10 @@ class OurWorld:
         )
         self.bench.submit(CreateTopicsRequest(topics=[topic]))
 
-    def ask(self, request: Message, response_type: type[Any]) -> Any:
+    def call(self, request: Message, response_type: type[Any]) -> Any:
         return self.bench.respond(request, response_type)
 
-    def settle(self) -> None:
+    def wait_for_reassignments(self) -> None:
         image, brokers = self.bench.image.topics.by_name[TOPIC], self.bench.image.cluster.brokers
         for index, partition in enumerate(image.partitions):
             if not partition.adding:
@@ -184,23 +185,20 @@ class OurWorld:
     def resume(self, broker_id: int) -> None:
         pass
 
-    def records(self) -> list[Shown]:
+    def records(self) -> list[ChangedFields]:
         owners = {numbered_uuid(broker * 100): broker for broker in (1, 2, 3)}
         return [
-            _shown(
-                {name: getattr(record, name) for name in record.__slots__},
-                owners,
-            )
+            _changed_fields({name: getattr(record, name) for name in record.__slots__}, owners)
             for record, _ in self.bench.log
             if isinstance(record, PartitionChangeRecord)
         ]
 
 
-class KafkaWorld:
-    def __init__(self, cluster: ApacheKafkaCluster, asked: int) -> None:
-        """``asked``: a broker that is never paused; it passes on what is the controller's."""
+class KafkaController:
+    def __init__(self, cluster: ApacheKafkaCluster, broker_id: int) -> None:
+        """``broker_id``: a broker that is never paused; it forwards requests to the active controller."""
         self._cluster = cluster
-        self._bootstrap = cluster.nodes[asked].bootstrap
+        self._bootstrap = cluster.nodes[broker_id].bootstrap
         self._topic_id = ""
 
     def create(self, assignments: Sequence[list[int]]) -> None:
@@ -211,18 +209,18 @@ class KafkaWorld:
 
         asyncio.run(run())
 
-    def ask(self, request: Message, response_type: type[Any]) -> Any:
+    def call(self, request: Message, response_type: type[Any]) -> Any:
         async def run() -> Any:
             async with Admin(self._bootstrap) as admin:
                 return await admin.cluster.any_broker(request, response_type)
 
         return asyncio.run(run())
 
-    def settle(self) -> None:
+    def wait_for_reassignments(self) -> None:
         deadline = time.monotonic() + 60
         request = ListPartitionReassignmentsRequest(topics=None)
-        while self.ask(request, ListPartitionReassignmentsResponse).topics:
-            assert time.monotonic() < deadline, "the move does not end"
+        while self.call(request, ListPartitionReassignmentsResponse).topics:
+            assert time.monotonic() < deadline, "the reassignment does not complete"
             time.sleep(0.1)
 
     def pause(self, broker_id: int) -> None:
@@ -235,7 +233,7 @@ class KafkaWorld:
         assert process is not None
         process.send_signal(signal.SIGCONT)
 
-    def records(self) -> list[Shown]:
+    def records(self) -> list[ChangedFields]:
         owners = {
             voter.rpartition(":")[2]: int(voter.partition("@")[0])
             for voter in self._cluster.voters.split(",")
@@ -243,22 +241,22 @@ class KafkaWorld:
         log = self._cluster.nodes[1].data_dirs[0] / "__cluster_metadata-0" / "00000000000000000000.log"
         rows = Cli(self._bootstrap).lines("log", "dump", str(log), "--records")
         return [
-            _shown(row["fields"], owners)
+            _changed_fields(row["fields"], owners)
             for row in rows
             if row.get("type") == "PartitionChangeRecord" and row["fields"]["topic_id"] == self._topic_id
         ]
 
 
-def _shown(fields: Mapping[str, Any], owners: Mapping[Any, int]) -> Shown:
-    """What a change says, beyond the defaults. A leader lists its in-sync replicas in any order."""
+def _changed_fields(fields: Mapping[str, Any], owners: Mapping[Any, int]) -> ChangedFields:
+    """The fields that differ from the defaults. The ISR is sorted, because leaders list it in any order."""
     default = PartitionChangeRecord()
-    shown = {
+    changed = {
         name: value
         for name, value in fields.items()
         if name != "topic_id" and (name == "partition_id" or value != getattr(default, name))
     }
-    if shown.get("isr") is not None:
-        shown["isr"] = sorted(shown["isr"])
-    if shown.get("directories") is not None:
-        shown["directories"] = [owners[directory] for directory in shown["directories"]]
-    return shown
+    if changed.get("isr") is not None:
+        changed["isr"] = sorted(changed["isr"])
+    if changed.get("directories") is not None:
+        changed["directories"] = [owners[directory] for directory in changed["directories"]]
+    return changed

@@ -1,4 +1,4 @@
-"""The checker must find bugs that are built into the code.
+"""The checker must find mutants: bugs that are injected into the code.
 
 Each bug existed in some system, or could. The same seeds pass without it, in ``test_transactions_chaos``.
 """
@@ -24,15 +24,15 @@ from ruslo.storage.producer_state import ProducerStates, TransactionMarker
 from ruslo.testing.histories import Anomaly
 from tests.support.txns.txn_chaos import TxnChaos
 
-V2_WORLDS = range(0, 180, 2)
-MIXED_WORLDS = range(1, 180, 2)
+V2_SEEDS = range(0, 180, 2)
+MIXED_SEEDS = range(1, 180, 2)
 """Version 1 has fewer safeguards, so each of them matters more."""
 
 TORN = {Anomaly.LOST_WRITE, Anomaly.TORN_TRANSACTION}
-SEEN_TOO_MUCH = {Anomaly.ABORTED_READ, Anomaly.DIRTY_READ}
+PREMATURE_READS = {Anomaly.ABORTED_READ, Anomaly.DIRTY_READ}
 OFFSETS = {Anomaly.OFFSETS_OUT_OF_STEP}
 
-Fault = Callable[[pytest.MonkeyPatch], None]
+Mutant = Callable[[pytest.MonkeyPatch], None]
 
 
 def batches_are_not_verified(patch: pytest.MonkeyPatch) -> None:
@@ -114,8 +114,8 @@ def sequences_are_not_checked(patch: pytest.MonkeyPatch) -> None:
 
 
 def offsets_do_not_wait_for_their_marker(patch: pytest.MonkeyPatch) -> None:
-    def put(self: OffsetStore, producer_id: int, *where_and_what: Any) -> None:
-        self.put(*where_and_what)
+    def put(self: OffsetStore, producer_id: int, *args: Any) -> None:
+        self.put(*args)
 
     patch.setattr(OffsetStore, "put_pending", put)
 
@@ -130,26 +130,26 @@ def aborted_offsets_are_published(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "worlds", "anomalies"),
+    ("mutant", "seeds", "anomalies"),
     [
-        (batches_are_not_verified, MIXED_WORLDS, {Anomaly.HANGING_TRANSACTION, Anomaly.ABORTED_READ, *TORN}),
-        (an_end_does_not_bump_the_epoch, V2_WORLDS, {*TORN, *SEEN_TOO_MUCH, *OFFSETS}),
-        (a_marker_of_an_old_coordinator_counts, MIXED_WORLDS, {*TORN, *SEEN_TOO_MUCH}),
-        (every_marker_counts, V2_WORLDS, {*TORN, *SEEN_TOO_MUCH, *OFFSETS}),
-        (readers_do_not_wait_for_open_transactions, V2_WORLDS, {Anomaly.DIRTY_READ}),
-        (markers_are_lost_with_their_coordinator, V2_WORLDS, {Anomaly.HANGING_TRANSACTION, *TORN, *OFFSETS}),
-        (producers_are_forgotten_in_recovery, V2_WORLDS, {*SEEN_TOO_MUCH, Anomaly.DUPLICATE}),
-        (aborted_transactions_are_not_listed, V2_WORLDS, {Anomaly.ABORTED_READ}),
-        (sequences_are_not_checked, V2_WORLDS, {Anomaly.DUPLICATE}),
-        (offsets_do_not_wait_for_their_marker, V2_WORLDS, OFFSETS),
-        (aborted_offsets_are_published, V2_WORLDS, OFFSETS),
+        (batches_are_not_verified, MIXED_SEEDS, {Anomaly.HANGING_TRANSACTION, Anomaly.ABORTED_READ, *TORN}),
+        (an_end_does_not_bump_the_epoch, V2_SEEDS, {*TORN, *PREMATURE_READS, *OFFSETS}),
+        (a_marker_of_an_old_coordinator_counts, MIXED_SEEDS, {*TORN, *PREMATURE_READS}),
+        (every_marker_counts, V2_SEEDS, {*TORN, *PREMATURE_READS, *OFFSETS}),
+        (readers_do_not_wait_for_open_transactions, V2_SEEDS, {Anomaly.DIRTY_READ}),
+        (markers_are_lost_with_their_coordinator, V2_SEEDS, {Anomaly.HANGING_TRANSACTION, *TORN, *OFFSETS}),
+        (producers_are_forgotten_in_recovery, V2_SEEDS, {*PREMATURE_READS, Anomaly.DUPLICATE}),
+        (aborted_transactions_are_not_listed, V2_SEEDS, {Anomaly.ABORTED_READ}),
+        (sequences_are_not_checked, V2_SEEDS, {Anomaly.DUPLICATE}),
+        (offsets_do_not_wait_for_their_marker, V2_SEEDS, OFFSETS),
+        (aborted_offsets_are_published, V2_SEEDS, OFFSETS),
     ],
 )
-def test_a_fault_is_found_and_named(
-    monkeypatch: pytest.MonkeyPatch, fault: Fault, worlds: range, anomalies: set[Anomaly]
+def test_mutant_is_found(
+    monkeypatch: pytest.MonkeyPatch, mutant: Mutant, seeds: range, anomalies: set[Anomaly]
 ) -> None:
-    fault(monkeypatch)
-    verdicts = (TxnChaos(seed).run() for seed in worlds)
+    mutant(monkeypatch)
+    verdicts = (TxnChaos(seed).run() for seed in seeds)
     found = next(verdict for verdict in verdicts if not verdict.valid)
     assert found.anomalies.keys() & anomalies, str(found)
     assert all(finding.proof for finding in found.findings)
@@ -159,4 +159,4 @@ def test_a_finding_says_how_to_replay_it(monkeypatch: pytest.MonkeyPatch) -> Non
     readers_do_not_wait_for_open_transactions(monkeypatch)
     with pytest.raises(AssertionError, match="dirty-read: ") as raised:
         TxnChaos(0).check()
-    assert raised.value.__notes__ == ["see it again: RUSLO_CHAOS_SEEDS=0-0"]
+    assert raised.value.__notes__ == ["replay: RUSLO_CHAOS_SEEDS=0-0"]
