@@ -37,7 +37,7 @@ TOPIC = "load"
 PARTITIONS = 8
 MEMBERS = 10
 RECORDS_PER_S = 2000
-WAYS = [
+GROUP_KINDS = [
     ("eager", "committed"),
     ("consumer", "committed"),
     ("cooperative", "stored"),
@@ -151,7 +151,7 @@ def applied(group: ChaosGroup) -> Counter[tuple[int, int]]:
 @pytest.mark.timeout(CHAOS_S + 240)
 def test_no_record_is_lost_or_applied_twice(node: Node, tmp_path: Path) -> None:
     source = random.Random()
-    groups = [ChaosGroup(protocol, way, TOPIC, tmp_path / f"{way}-{protocol}.db") for protocol, way in WAYS]
+    groups = [ChaosGroup(*kind, TOPIC, tmp_path) for kind in GROUP_KINDS]
     prepare(node, groups)
     load = Load(node.bootstrap)
     crowd = Crowd(node.bootstrap, groups)
@@ -187,5 +187,5 @@ def test_no_record_is_lost_or_applied_twice(node: Node, tmp_path: Path) -> None:
         repeated = sum(count - 1 for count in times.values())
         print(f"{group.name}: {len(times)} applied, {repeated} again")
         assert times.keys() == wanted, f"{group.name} lost {len(wanted - times.keys())} records"
-        if group.way == "stored":
+        if group.positions == "stored":
             assert repeated == 0, group.name

@@ -34,29 +34,30 @@ class Scrape:
         return [dict(labels) for each, labels in self._values if each == name]
 
 
-async def ask(address: str, path: str, method: str = "GET") -> tuple[int, str]:
-    """Status and body of an HTTP request."""
-    status, _, body = await ask_raw(address, f"{method} {path} HTTP/1.1\r\nHost: {address}\r\n\r\n".encode())
+async def http_request(address: str, path: str, method: str = "GET") -> tuple[int, str]:
+    """Return the status and body of the response."""
+    request = f"{method} {path} HTTP/1.1\r\nHost: {address}\r\n\r\n"
+    status, _, body = await raw_http_request(address, request.encode())
     return status, body
 
 
-async def ask_raw(address: str, request: bytes) -> tuple[int, str, str]:
-    """Status, head and body; status 0 if the connection ended without a response."""
+async def raw_http_request(address: str, request: bytes) -> tuple[int, str, str]:
+    """Return status, head and body; status 0 if the connection ended without a response."""
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
     try:
         writer.write(request)
-        answer = (await reader.read()).decode()
+        response = (await reader.read()).decode()
     except ConnectionError:
-        answer = ""
+        response = ""
     finally:
         writer.close()
-    head, _, body = answer.partition("\r\n\r\n")
+    head, _, body = response.partition("\r\n\r\n")
     return int(head.split()[1]) if head else 0, head, body
 
 
 async def scrape(node: Node) -> Scrape:
     assert node.metrics.address is not None
-    status, body = await ask(node.metrics.address, "/metrics")
+    status, body = await http_request(node.metrics.address, "/metrics")
     assert status == 200, body
     return Scrape(body)

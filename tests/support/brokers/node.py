@@ -23,14 +23,14 @@ def random_cluster_id() -> str:
             return text
 
 
-class Place(Protocol):
-    """Where a node's process runs."""
+class NodeHost(Protocol):
+    """The host on which a node's process runs."""
 
     @property
     def address(self) -> str: ...
     @property
     def prefix(self) -> list[str]:
-        """The prefix of a command that runs there."""
+        """The prefix of a command that runs on the host."""
         ...
 
     def path(self, path: Path) -> Path:
@@ -38,8 +38,8 @@ class Place(Protocol):
         ...
 
 
-class _Here:
-    """This host, at its loopback address."""
+class _LocalHost:
+    """This host, with its loopback address."""
 
     address = "127.0.0.1"
 
@@ -51,11 +51,11 @@ class _Here:
         return path
 
 
-HERE = _Here()
+LOCAL_HOST = _LocalHost()
 
 
 class Node(ABC):
-    """A broker process on free ports, of the loopback address unless another place is named.
+    """A broker process on free ports, on this host by default.
 
     A directory without `meta.properties` is formatted first; one that either system has formatted is used as
     it is. `quorum` chooses between a voter set kept in the metadata log ("standalone") and one named in the
@@ -75,10 +75,10 @@ class Node(ABC):
         node_id: int = 1,
         port: int | None = None,
         controller_port: int | None = None,
-        place: Place = HERE,
+        host: NodeHost = LOCAL_HOST,
     ) -> None:
         self.directory = directory
-        self.place = place
+        self.host = host
         self.data_dirs = list(data_dirs) if data_dirs is not None else [directory / "data"]
         self.quorum = quorum
         self.cluster_id = cluster_id or random_cluster_id()
@@ -101,7 +101,7 @@ class Node(ABC):
     @property
     def bootstrap(self) -> str:
         """The address for `bootstrap.servers`."""
-        return f"{self.place.address}:{self.port}"
+        return f"{self.host.address}:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -111,7 +111,7 @@ class Node(ABC):
 
     def server_properties(self) -> dict[str, str]:
         """The node's properties; those of the caller override the defaults."""
-        address = self.place.address
+        address = self.host.address
         controller = f"{address}:{self.controller_port}"
         properties = {
             "process.roles": "broker,controller",
@@ -140,7 +140,7 @@ class Node(ABC):
     def format_if_new(self) -> None:
         """Format the data directories unless one of them already belongs to a cluster."""
         self._write_properties()
-        if not any(self.place.path(path / "meta.properties").exists() for path in self.data_dirs):
+        if not any(self.host.path(path / "meta.properties").exists() for path in self.data_dirs):
             self.format()
 
     def launch(self) -> None:
@@ -148,7 +148,7 @@ class Node(ABC):
         assert self.process is None, "the node is already running"
         self.format_if_new()
         with self.log_file.open("ab") as log:
-            command = [*self.place.prefix, *self.serve_command()]
+            command = [*self.host.prefix, *self.serve_command()]
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
     def start(self, timeout_s: float = 60) -> Self:
@@ -159,7 +159,7 @@ class Node(ABC):
     def wait_until_ready(self, timeout_s: float = 60) -> Self:
         """Return once the broker lists itself in a Metadata response."""
         try:
-            wait_for_metadata(self.place.address, self.port, self.process, timeout_s)
+            wait_for_metadata(self.host.address, self.port, self.process, timeout_s)
         except (RuntimeError, TimeoutError) as error:
             self.kill()
             raise RuntimeError(f"{self.name} did not start: {error}\n{self.log_tail()}") from error

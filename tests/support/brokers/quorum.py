@@ -14,7 +14,7 @@ from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.quorum import Quorum
 from ruslo.model.errors import KafkaError
 from ruslo.model.ids import random_uuid, uuid_to_text
-from tests.support.brokers.node import HERE, Place, log_tails, random_cluster_id
+from tests.support.brokers.node import LOCAL_HOST, NodeHost, log_tails, random_cluster_id
 from tests.support.brokers.ruslo import RusloNode
 from tests.support.network.ports import free_port
 
@@ -27,7 +27,7 @@ FAST = {
 
 
 def properties_for_roles(
-    roles: str, port: int, controller_port: int, address: str = HERE.address
+    roles: str, port: int, controller_port: int, address: str = LOCAL_HOST.address
 ) -> dict[str, str]:
     """Properties of a node of Ruslo or of Apache Kafka with one role or both."""
     listeners = {
@@ -59,20 +59,20 @@ class QuorumNode(RusloNode):
         roles: str = "broker,controller",
         format_options: Sequence[str] = (),
         data_dirs: Sequence[Path] | None = None,
-        place: Place = HERE,
+        host: NodeHost = LOCAL_HOST,
     ) -> None:
         self.roles = roles
         self._format_options = list(format_options)
         super().__init__(
             directory,
             data_dirs=data_dirs,
-            properties=properties_for_roles(roles, port, controller_port, place.address) | dict(properties),
+            properties=properties_for_roles(roles, port, controller_port, host.address) | dict(properties),
             quorum="static",
             cluster_id=cluster_id,
             node_id=node_id,
             port=port,
             controller_port=controller_port,
-            place=place,
+            host=host,
         )
 
     def server_properties(self) -> dict[str, str]:
@@ -104,13 +104,13 @@ class QuorumCluster:
         dynamic: bool = False,
         properties: Mapping[str, str] | None = None,
         data_dirs: int = 1,
-        places: Sequence[Place] = (),
+        hosts: Sequence[NodeHost] = (),
     ) -> None:
-        """``places``: the hosts of the nodes, in order; by default this host."""
+        """``hosts``: the hosts of the nodes, in order; by default this host."""
         self.directory = directory
         self._data_dirs = data_dirs
         self.dynamic = dynamic
-        self._places = dict(enumerate(places, 1))
+        self._hosts = dict(enumerate(hosts, 1))
         self.cluster_id = random_cluster_id()
         self.nodes: dict[int, QuorumNode] = {}
         self._properties = FAST | dict(properties or {})
@@ -154,11 +154,11 @@ class QuorumCluster:
             properties=self._properties | self._quorum | dict(properties or {}),
             roles=roles,
             format_options=options,
-            place=self._places.get(node_id, HERE),
+            host=self._hosts.get(node_id, LOCAL_HOST),
         )
 
     def _address(self, node_id: int) -> str:
-        return self._places.get(node_id, HERE).address
+        return self._hosts.get(node_id, LOCAL_HOST).address
 
     def add(self, roles: str, properties: Mapping[str, str] | None = None) -> QuorumNode:
         """Add a node without starting it; a controller becomes a voter only by a request."""
@@ -190,11 +190,11 @@ class QuorumCluster:
     def quorum(self) -> Quorum:
         """The quorum as a running broker describes it."""
 
-        async def ask() -> Quorum:
+        async def describe() -> Quorum:
             async with Admin(self.bootstrap, api_timeout_ms=2_000) as admin:
                 return await admin.quorum.describe()
 
-        return asyncio.run(ask())
+        return asyncio.run(describe())
 
     def leader(self, *, other_than: int | None = None, timeout_s: float = 90) -> int:
         """The id of the active controller; waits for one."""

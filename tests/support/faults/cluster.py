@@ -13,14 +13,14 @@ from tests.support.clients.replicas import busiest_leader, wait_until_in_sync
 from tests.support.faults.namespaces import Host, Namespaces, NotPermitted
 from tests.support.groups.group_members import GROUP_NODE_PROPERTIES
 
-COPIES = 3
+REPLICATION_FACTOR = 3
 DISK_MB = int(os.environ.get("RUSLO_FAULT_DISK_MB", "512"))
 PROPERTIES = {
     **GROUP_NODE_PROPERTIES,
-    "default.replication.factor": str(COPIES),
+    "default.replication.factor": str(REPLICATION_FACTOR),
     "min.insync.replicas": "2",
-    "offsets.topic.replication.factor": str(COPIES),
-    "transaction.state.log.replication.factor": str(COPIES),
+    "offsets.topic.replication.factor": str(REPLICATION_FACTOR),
+    "transaction.state.log.replication.factor": str(REPLICATION_FACTOR),
     "transaction.state.log.min.isr": "2",
     # Silent hosts are fenced sooner than by default, so faults can be shorter.
     "broker.session.timeout.ms": "3000",
@@ -38,7 +38,7 @@ class FaultCluster:
         hosts = namespaces.hosts if namespaces is not None else []
         self._hosts: dict[int, Host] = dict(enumerate(hosts, 1))
         self.processes = QuorumCluster(
-            directory, roles=("broker,controller",) * nodes, properties=PROPERTIES, places=hosts
+            directory, roles=("broker,controller",) * nodes, properties=PROPERTIES, hosts=hosts
         )
         for node_id, host in self._hosts.items():
             host.mount_disk(self._data_dir(node_id), DISK_MB)
@@ -68,7 +68,7 @@ class FaultCluster:
 
     def wait_until_in_sync(self, *topics: str) -> None:
         for topic in topics:
-            wait_until_in_sync(self.processes.bootstrap, topic, COPIES)
+            wait_until_in_sync(self.processes.bootstrap, topic, REPLICATION_FACTOR)
 
     # -- processes -------------------------------------------------------------------------------------------
 
@@ -97,11 +97,11 @@ class FaultCluster:
     def partitioned(self, node_ids: Iterable[int], *, one_way: bool = False) -> Iterator[None]:
         """Partition these nodes from the others; ``one_way``: only what they send is lost."""
         assert self._namespaces is not None
-        apart = [self._hosts[each] for each in node_ids]
-        others = [host for host in self._hosts.values() if host not in apart]
-        self._namespaces.cut(apart, others)
+        isolated = [self._hosts[each] for each in node_ids]
+        others = [host for host in self._hosts.values() if host not in isolated]
+        self._namespaces.block(isolated, others)
         if not one_way:
-            self._namespaces.cut(others, apart)
+            self._namespaces.block(others, isolated)
         try:
             yield
         finally:

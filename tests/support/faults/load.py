@@ -1,4 +1,4 @@
-"""Clients of every kind at once, and the check of what they were promised.
+"""Clients of every kind at once, and a check of their guarantees.
 
 - An idempotent producer writes numbered records.
 - One group applies them and then commits to the broker (at least once).
@@ -23,7 +23,7 @@ from ruslo.testing.histories.workload.settings import WorkloadSettings
 from ruslo.testing.histories.workload.workload import Workload
 from tests.support.clients.steady_producer import IDEMPOTENT, SteadyProducer
 from tests.support.clients.workers import Workers
-from tests.support.faults.cluster import COPIES, FaultCluster
+from tests.support.faults.cluster import REPLICATION_FACTOR, FaultCluster
 from tests.support.groups.chaos_consumer import ChaosGroup
 
 STEADY, HISTORY = "steady", "list"
@@ -32,7 +32,7 @@ HISTORY_PARTITIONS = 3
 MEMBERS = 2
 GROUPS = (("cooperative", "committed"), ("consumer", "stored"))
 PROGRESS_TIMEOUT_S = 120.0
-ROUND_S = 0.3
+RESTART_INTERVAL_S = 0.3
 SHORT_TIMEOUTS = {
     **IDEMPOTENT,
     # Clients give up silent hosts sooner than by default, so faults can be short.
@@ -52,9 +52,7 @@ class FaultLoad:
         self.producer = producer
         self.workload = workload
         self._writer_supervisor = WriterSupervisor(workload)
-        self.groups = [
-            ChaosGroup(protocol, way, STEADY, directory / f"{way}-{protocol}.db") for protocol, way in GROUPS
-        ]
+        self.groups = [ChaosGroup(*kind, STEADY, directory) for kind in GROUPS]
 
     @property
     def topics(self) -> list[str]:
@@ -65,39 +63,39 @@ class FaultLoad:
         self.producer.wait_for_every_partition(PROGRESS_TIMEOUT_S)
         self.producer.wait_for_more(records, timeout_s=PROGRESS_TIMEOUT_S + records / 500)
 
-    def leave_alone(self) -> None:
-        """Start no more clients."""
+    def stop_restarts(self) -> None:
+        """Stop restarting writers."""
         self._writer_supervisor.stop()
 
     def wait_for_groups(self) -> None:
         """Wait until each group has applied a record."""
         deadline = time.monotonic() + PROGRESS_TIMEOUT_S
         while not all(_applied(group) for group in self.groups):
-            assert time.monotonic() < deadline, "a group gets nothing to read"
+            assert time.monotonic() < deadline, "a group reads no records"
             time.sleep(0.1)
 
-    def judge(self) -> str:
-        """Stop everything; raises AssertionError if a guarantee was broken."""
-        self.leave_alone()
+    def check(self) -> str:
+        """Stop all clients and return a summary; raises AssertionError if a guarantee was broken."""
+        self.stop_restarts()
         self.producer.stop()
         self.producer.check(self._cluster.bootstrap)
         acked = {partition: len(acks.numbers) for partition, acks in self.producer.acked.items()}
-        told = [f"{self.producer.count()} records acked"]
-        told += [_check_group(group, acked) for group in self.groups]
+        summary = [f"{self.producer.count()} records acked"]
+        summary += [_check_group(group, acked) for group in self.groups]
         verdict = self.workload.audit()
         assert not verdict.findings, str(verdict)
         assert not verdict.unproven, str(verdict)
         assert verdict.transactions["committed"], "no transaction was committed"
-        return "; ".join([*told, str(verdict).splitlines()[0]])
+        return "; ".join([*summary, str(verdict).splitlines()[0]])
 
 
 class WriterSupervisor:
-    """Replaces transactional writers that have ended: a fault may end a producer for good."""
+    """Replaces transactional writers that have ended, because a fault may fence a producer."""
 
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="nurse", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="writer supervisor", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -105,12 +103,12 @@ class WriterSupervisor:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stopping.wait(ROUND_S):
+        while not self._stopping.wait(RESTART_INTERVAL_S):
             self._workload.restart_writers()
 
 
 def _check_group(group: ChaosGroup, acked: dict[int, int]) -> str:
-    """Every record was applied; by groups that store positions with the output, once."""
+    """Check that every record was applied, and only once if positions are stored with the output."""
     wanted = {(partition, offset) for partition, count in acked.items() for offset in range(count)}
     deadline = time.monotonic() + PROGRESS_TIMEOUT_S
     while True:
@@ -119,11 +117,11 @@ def _check_group(group: ChaosGroup, acked: dict[int, int]) -> str:
             break
         time.sleep(0.3)
     lost = sorted(wanted - times.keys())
-    assert not lost, f"{group.name} did not get {len(lost)} records: {lost[:5]}"
-    assert times.keys() == wanted, f"{group.name} was given what was never acknowledged"
-    again = sum(times.values()) - len(times)
-    assert again == 0 or group.way == "committed", f"{group.name} was given {again} records twice"
-    return f"{group.name}: {len(times)} applied, {again} again"
+    assert not lost, f"{group.name} did not apply {len(lost)} records: {lost[:5]}"
+    assert times.keys() == wanted, f"{group.name} applied records that were never acknowledged"
+    duplicates = sum(times.values()) - len(times)
+    assert duplicates == 0 or group.positions == "committed", f"{group.name}: {duplicates} duplicates"
+    return f"{group.name}: {len(times)} applied, {duplicates} duplicates"
 
 
 def _applied(group: ChaosGroup) -> Counter[tuple[int, int]]:
@@ -131,7 +129,7 @@ def _applied(group: ChaosGroup) -> Counter[tuple[int, int]]:
         return Counter(output.execute("SELECT partition, offset FROM applied").fetchall())
 
 
-def _start_member(group: ChaosGroup, bootstrap: str, place: int) -> subprocess.Popen[bytes]:
+def _start_member(group: ChaosGroup, bootstrap: str, slot: int) -> subprocess.Popen[bytes]:
     return group.start_member(bootstrap)
 
 
@@ -140,7 +138,7 @@ def fault_load(cluster: FaultCluster, directory: Path, *, pause_s: float) -> Ite
     """Yields running clients that have each made progress."""
     bootstrap = cluster.bootstrap
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    topic = NewTopic(STEADY, PARTITIONS, COPIES)
+    topic = NewTopic(STEADY, PARTITIONS, REPLICATION_FACTOR)
     admin.create_topics([topic], operation_timeout=30)[STEADY].result(30)
     settings = WorkloadSettings(
         bootstrap=bootstrap,
@@ -155,7 +153,7 @@ def fault_load(cluster: FaultCluster, directory: Path, *, pause_s: float) -> Ite
         undo.enter_context(producer)
         workload = undo.enter_context(Workload(settings, writers=2))
         load = FaultLoad(cluster, directory, producer, workload)
-        undo.callback(load.leave_alone)
+        undo.callback(load.stop_restarts)
         for group in load.groups:
             group.open_output().close()
             members = Workers(MEMBERS, partial(_start_member, group, bootstrap))

@@ -1,9 +1,8 @@
 """Hosts for nodes: a network namespace each, with a router between them, and a small disk each.
 
 - The thread that enters becomes the router. Its child processes run there too, so clients reach every host.
-- A cut is a rule of the router that drops the packets from one host to another, in one direction or both,
-  without a reset or a refusal.
-- A host lives as long as a process that waits for the end of its input, so nothing is left behind.
+- The router blocks packets from one host to another by a rule that drops them without a reset or a refusal.
+- A host exists as long as a process that waits for the end of its input, so nothing is left behind.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ class Namespaces:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._cuts: list[tuple[str, str]] = []
+        self._blocked: list[tuple[str, str]] = []
         self._undo = contextlib.ExitStack()
         self.hosts: list[Host] = []
 
@@ -131,16 +130,15 @@ class Namespaces:
     ) -> None:
         self._undo.close()
 
-    def cut(self, senders: Iterable[Host], receivers: Iterable[Host]) -> None:
-        """Drop the packets from some hosts to others."""
+    def block(self, senders: Iterable[Host], receivers: Iterable[Host]) -> None:
+        """Drop the packets from the senders to the receivers."""
         for sender, receiver in product(list(senders), list(receivers)):
-            cut = (sender.address, receiver.address)
-            _run("ip", "rule", "add", "from", cut[0], "to", cut[1], "blackhole")
-            self._cuts.append(cut)
+            _run("ip", "rule", "add", "from", sender.address, "to", receiver.address, "blackhole")
+            self._blocked.append((sender.address, receiver.address))
 
     def heal(self) -> None:
-        while self._cuts:
-            sender, receiver = self._cuts.pop()
+        while self._blocked:
+            sender, receiver = self._blocked.pop()
             _run("ip", "rule", "del", "from", sender, "to", receiver, "blackhole")
 
 

@@ -27,20 +27,20 @@ PROTOCOLS: dict[str, Settings] = {
 
 
 class ChaosGroup(NamedTuple):
-    """A group of these consumers: its protocol, where positions are kept, and the output."""
+    """A group of these consumers: its protocol, where positions are kept, and the folder of the output."""
 
     protocol: str
-    way: str  # "committed" or "stored"
+    positions: str  # "committed" or "stored"
     topic: str
-    output: Path
+    folder: Path
 
     @property
     def name(self) -> str:
-        return f"{self.way}-{self.protocol}"
+        return f"{self.positions}-{self.protocol}"
 
     def open_output(self) -> sqlite3.Connection:
         """Open the tables: a row for each applied record, and the next position of each partition."""
-        output = sqlite3.connect(self.output, isolation_level=None, timeout=60)
+        output = sqlite3.connect(self.folder / f"{self.name}.db", isolation_level=None, timeout=60)
         output.execute("PRAGMA journal_mode = WAL")
         output.execute("PRAGMA synchronous = OFF")  # only processes are killed, not the machine
         output.execute("CREATE TABLE IF NOT EXISTS applied (partition INTEGER, offset INTEGER)")
@@ -53,8 +53,8 @@ class ChaosGroup(NamedTuple):
         return subprocess.Popen([*module, bootstrap, *map(str, self)], cwd=root)
 
     @classmethod
-    def from_arguments(cls, protocol: str, way: str, topic: str, output: str) -> Self:
-        return cls(protocol, way, topic, Path(output))
+    def from_arguments(cls, protocol: str, positions: str, topic: str, folder: str) -> Self:
+        return cls(protocol, positions, topic, Path(folder))
 
 
 class ChaosConsumer:
@@ -68,14 +68,14 @@ class ChaosConsumer:
                 "bootstrap.servers": bootstrap,
                 "group.id": group.name,
                 "auto.offset.reset": "earliest",
-                "enable.auto.commit": group.way == "committed",
+                "enable.auto.commit": group.positions == "committed",
                 "enable.auto.offset.store": False,
                 "auto.commit.interval.ms": 500,
                 "log_level": 0,
                 **PROTOCOLS[group.protocol],
             }
         )
-        if group.way == "stored":
+        if group.positions == "stored":
             self._consumer.subscribe([group.topic], on_assign=self._assign_stored)
         else:
             self._consumer.subscribe([group.topic])
@@ -92,10 +92,10 @@ class ChaosConsumer:
         rows = [(message.partition(), message.offset()) for message in messages]
         self._output.execute("BEGIN IMMEDIATE")
         self._output.executemany("INSERT INTO applied VALUES (?, ?)", rows)
-        if self._group.way == "stored":
+        if self._group.positions == "stored":
             self._output.executemany("INSERT OR REPLACE INTO positions VALUES (?, ? + 1)", rows)
         self._output.execute("COMMIT")
-        if self._group.way == "committed":
+        if self._group.positions == "committed":
             self._store_offsets(messages)
 
     def _store_offsets(self, messages: list[Message]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from ruslo.broker.metrics import listener as listener_module
 from ruslo.broker.metrics.listener import MAX_CONNECTIONS, Health, MetricsListener
 from ruslo.model.errors import ConfigError
-from tests.support.brokers.metrics import ask, ask_raw
+from tests.support.brokers.metrics import http_request, raw_http_request
 
 
 class Told:
@@ -36,40 +36,40 @@ async def listening(told: Told) -> AsyncIterator[str]:
 async def test_metrics_and_probes() -> None:
     told = Told()
     async with listening(told) as address:
-        assert await ask(address, "/metrics") == (200, "some_metric 1\n")
-        assert await ask(address, "/metrics?name[]=x") == (200, "some_metric 1\n")
-        assert await ask(address, "/health/live") == (200, '{"state": "live"}\n')
-        assert await ask(address, "/health/ready") == (503, '{"state": "starting"}\n')
+        assert await http_request(address, "/metrics") == (200, "some_metric 1\n")
+        assert await http_request(address, "/metrics?name[]=x") == (200, "some_metric 1\n")
+        assert await http_request(address, "/health/live") == (200, '{"state": "live"}\n')
+        assert await http_request(address, "/health/ready") == (503, '{"state": "starting"}\n')
         told.health = Health(True, "ready")
-        assert await ask(address, "/health/ready") == (200, '{"state": "ready"}\n')
+        assert await http_request(address, "/health/ready") == (200, '{"state": "ready"}\n')
 
 
 async def test_other_methods_and_paths_are_refused() -> None:
     told = Told()
     async with listening(told) as address:
-        assert (await ask(address, "/"))[0] == 404
-        status, head, _ = await ask_raw(address, b"POST /metrics HTTP/1.1\r\n\r\n")
+        assert (await http_request(address, "/"))[0] == 404
+        status, head, _ = await raw_http_request(address, b"POST /metrics HTTP/1.1\r\n\r\n")
         assert (status, "Allow: GET, HEAD" in head) == (405, True)
-        status, head, body = await ask_raw(address, b"HEAD /metrics HTTP/1.1\r\n\r\n")
+        status, head, body = await raw_http_request(address, b"HEAD /metrics HTTP/1.1\r\n\r\n")
         assert (status, body) == (200, "")
         assert "Content-Length: 14" in head
-        assert (await ask_raw(address, b"\x00\x00\x00\x0c\r\n\r\n"))[0] == 405
+        assert (await raw_http_request(address, b"\x00\x00\x00\x0c\r\n\r\n"))[0] == 405
         endless = b"GET /metrics HTTP/1.1\r\n" + b"X-Filler: 1\r\n" * 5000
-        assert (await ask_raw(address, endless))[0] == 0
+        assert (await raw_http_request(address, endless))[0] == 0
         assert told.renders == 1
 
 
 async def test_a_client_that_sends_nothing_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener_module, "HEAD_TIMEOUT_S", 0.05)
     async with listening(Told()) as address:
-        assert (await ask_raw(address, b"GET /metr"))[0] == 0
+        assert (await raw_http_request(address, b"GET /metr"))[0] == 0
 
 
 async def test_a_probe_gets_a_response_however_many_connections_are_open() -> None:
     async with listening(Told()) as address, contextlib.AsyncExitStack() as stack:
         host, port = address.split(":")
         silent = [await open_until_closed(stack, host, int(port)) for _ in range(2 * MAX_CONNECTIONS)]
-        assert (await ask(address, "/health/live"))[0] == 200
+        assert (await http_request(address, "/health/live"))[0] == 200
         # The oldest ones had to go, each for a newer one.
         for reader in silent[: MAX_CONNECTIONS + 1]:
             with contextlib.suppress(ConnectionError):
@@ -100,11 +100,11 @@ async def test_a_scrape_continues_however_many_connections_are_open() -> None:
     told = SlowTold()
     async with listening(told) as address, contextlib.AsyncExitStack() as stack:
         host, port = address.split(":")
-        scrape = asyncio.create_task(ask(address, "/metrics"))
+        scrape = asyncio.create_task(http_request(address, "/metrics"))
         await told.begun.wait()
         for _ in range(2 * MAX_CONNECTIONS):
             await open_until_closed(stack, host, int(port), "127.0.3.1")
-        assert (await ask(address, "/health/live"))[0] == 200
+        assert (await http_request(address, "/health/live"))[0] == 200
         told.go_on.set()
         assert await scrape == (200, "some_metric 1\n")
 

@@ -27,7 +27,7 @@ from ruslo.protocol.messages.offset_commit_response import OffsetCommitResponse
 from ruslo.testing.cluster_layout import format_single_node, single_node_properties
 from tests.support.brokers.live_cluster import LiveCluster, live_cluster
 from tests.support.brokers.live_node import NOW, batch_of, live_node, until
-from tests.support.brokers.metrics import ask, scrape
+from tests.support.brokers.metrics import http_request, scrape
 from tests.support.clients.raw_client import RawClient, connected
 
 OFFSET_COMMIT_BY_NAME = 9
@@ -222,11 +222,11 @@ async def test_a_node_is_ready_when_it_serves_and_not_when_it_is_fenced(tmp_path
     assert node.health() == (False, "starting")
     await node.start()
     assert node.metrics.address is not None
-    assert await ask(node.metrics.address, "/health/ready") == (200, '{"state": "ready"}\n')
+    assert await http_request(node.metrics.address, "/health/ready") == (200, '{"state": "ready"}\n')
     brokers = node.metadata.image.cluster.brokers
     brokers[1] = brokers[1]._replace(fenced=True)
-    assert await ask(node.metrics.address, "/health/ready") == (503, '{"state": "fenced"}\n')
-    assert (await ask(node.metrics.address, "/health/live"))[0] == 200
+    assert await http_request(node.metrics.address, "/health/ready") == (503, '{"state": "fenced"}\n')
+    assert (await http_request(node.metrics.address, "/health/live"))[0] == 200
     brokers[1] = brokers[1]._replace(fenced=False)
     await node.stop()
     assert node.health() == (False, "stopping")
