@@ -13,11 +13,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.contenders import COMMON_PROPERTIES
 from bench.setting import Conditions
-from tests.support.brokers.kafka import BENCH_JAVA_OPTIONS
 from tests.support.brokers.kafka_cluster import ApacheKafkaCluster
 from tests.support.brokers.node import Node
 from tests.support.brokers.quorum import QuorumCluster
 from tests.support.clients.replicas import wait_until_in_sync
+from tests.support.tools.kafka_jars import BENCH_JAVA_OPTIONS
 
 COPIES = 3
 MIN_IN_SYNC = 2

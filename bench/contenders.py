@@ -14,10 +14,11 @@ import confluent_kafka
 
 from bench.ceiling import SOURCE as CEILING_SOURCE
 from bench.ceiling import Ceiling
-from tests.support.brokers.kafka import BENCH_JAVA_OPTIONS, ApacheKafka
+from tests.support.brokers.kafka import ApacheKafka
 from tests.support.brokers.node import Node
 from tests.support.brokers.ruslo import RusloNode
 from tests.support.network.ports import wait_for_metadata
+from tests.support.tools.kafka_jars import BENCH_JAVA_OPTIONS
 
 LOAD_SOURCES = [Path(__file__).with_name(name) for name in ("load.c", "fetch.c", "transactions.c")]
 LOAD_HEADER = Path(__file__).with_name("load.h")

@@ -16,7 +16,7 @@ import yaml
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.properties import parse_properties
 from tests.docs.blocks import ROOT, Block
-from tests.support.brokers.kafka import compile_java, kafka_classpath
+from tests.support.tools.kafka_jars import compile_java, kafka_classpath
 
 TIMEOUT_S = 120
 FRANZ_GO = ROOT / "tests/interop/franz_go"
@@ -38,7 +38,7 @@ def run_java(text: str, folder: Path) -> None:
     assert name is not None, "a Java block has a public class"
     source = folder / f"{name[1]}.java"
     source.write_text(text)
-    classes = compile_java([source])
+    classes = compile_java(source)
     _run(["java", "-cp", f"{classes}:{kafka_classpath()}", name[1]], folder)
 
 

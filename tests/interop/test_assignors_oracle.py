@@ -16,7 +16,7 @@ from ruslo.machines.assignors.uniform import UniformAssignor
 from ruslo.machines.groups.consumer.topic_hash import group_hash, topic_hash
 from ruslo.machines.groups.topics_view import TopicInfo
 from ruslo.model.ids import Uuid
-from tests.support.brokers.kafka import SUPPORT_DIR, compile_java, java_command
+from tests.support.tools.kafka_jars import support_java_command
 from tests.support.tools.programs import require_tool
 
 Shares = dict[str, dict[str, list[int]]]
@@ -26,9 +26,8 @@ class Oracle:
     """One JVM that assigns and hashes as Kafka does."""
 
     def __init__(self) -> None:
-        classes = compile_java([SUPPORT_DIR / "java" / "AssignorsOracle.java"])
         self.process = subprocess.Popen(
-            java_command("AssignorsOracle", classes=classes, log_level="ERROR"),
+            support_java_command("AssignorsOracle", log_level="ERROR"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -18,7 +18,7 @@ from ruslo.client.admin.topics import NewTopic  # noqa: E402
 from tests.support.brokers.kafka_cluster import ApacheKafkaCluster  # noqa: E402
 from tests.support.checks.cli_checks import Cli  # noqa: E402
 from tests.support.machines.reassignment_script import KafkaController, RusloController, run_script  # noqa: E402
-from tests.support.tools.java_tools import JavaTools  # noqa: E402
+from tests.support.tools.java_tools import tool_output  # noqa: E402
 from tests.support.tools.programs import require_tool  # noqa: E402
 
 REASSIGN_TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
@@ -136,14 +136,13 @@ def test_kafkas_tool_follows_and_verifies_a_throttled_reassignment(cli: Cli, tmp
 
     topics = tmp_path / "topics.json"
     topics.write_text('{"version":1,"topics":[{"topic":"moved"}]}')
-    with JavaTools() as java:
-        server = ("--bootstrap-server", cli.bootstrap)
-        verified = java.run(REASSIGN_TOOL, *server, "--verify", "--reassignment-json-file", str(plan))
-        assert verified.count("is completed") == 2
-        generated = java.run(
-            REASSIGN_TOOL,
-            *(*server, "--generate", "--topics-to-move-json-file", str(topics), "--broker-list", "1,2"),
-        )
+    server = ("--bootstrap-server", cli.bootstrap)
+    verified = tool_output(REASSIGN_TOOL, *server, "--verify", "--reassignment-json-file", str(plan))
+    assert verified.count("is completed") == 2
+    generated = tool_output(
+        REASSIGN_TOOL,
+        *(*server, "--generate", "--topics-to-move-json-file", str(topics), "--broker-list", "1,2"),
+    )
     # The other way round: a plan of Kafka's tool, from stdin.
     theirs = generated.strip().splitlines()[-1]
     moved = cli.run("cluster", "reassign", "execute", "-", "--wait", "-o", "json", stdin=theirs)

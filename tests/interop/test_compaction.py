@@ -17,10 +17,11 @@ from ruslo.records.batch import DELETE_HORIZON
 from ruslo.records.reader import iter_batches, read_records
 from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.verify import PartitionCheck
-from tests.support.brokers.kafka import ApacheKafka, run_tool
+from tests.support.brokers.kafka import ApacheKafka
 from tests.support.brokers.node import Node
 from tests.support.brokers.ruslo import RusloNode
 from tests.support.clients.librdkafka import read_records as consume
+from tests.support.tools.java_tools import run_tool
 from tests.support.tools.programs import require_tool
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]

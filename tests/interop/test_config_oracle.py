@@ -34,7 +34,8 @@ from ruslo.config.resolution import (
 )
 from ruslo.config.validators import OneOf, Range
 from ruslo.model.errors import ConfigError, ErrorCode, KafkaError
-from tests.support.brokers.kafka import SUPPORT_DIR, ApacheKafka, compile_java, java_command
+from tests.support.brokers.kafka import ApacheKafka
+from tests.support.tools.kafka_jars import support_java_command
 from tests.support.tools.programs import require_tool
 
 COMBINED = {
@@ -54,8 +55,7 @@ class Oracle:
     """One JVM that evaluates configs."""
 
     def __init__(self) -> None:
-        classes = compile_java([SUPPORT_DIR / "java" / "ConfigOracle.java"])
-        command = java_command("ConfigOracle", classes=classes, log_level="ERROR")
+        command = support_java_command("ConfigOracle", log_level="ERROR")
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         )

@@ -13,11 +13,12 @@ import pytest
 from confluent_kafka import Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, ResourceType
 
-from tests.support.brokers.kafka import ApacheKafka, run_tool
+from tests.support.brokers.kafka import ApacheKafka
 from tests.support.brokers.node import Node
 from tests.support.brokers.ruslo import RusloNode
 from tests.support.clients.librdkafka import Sent, new_reader, produce_all, receive
 from tests.support.network.ports import partitions_without_offsets
+from tests.support.tools.java_tools import run_tool
 from tests.support.tools.programs import require_tool
 
 Quorum = Literal["standalone", "static"]

@@ -15,9 +15,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.interop.conftest import TopicMaker
-from tests.support.brokers.kafka import SUPPORT_DIR, compile_java, java_command
 from tests.support.clients.workers import Workers
 from tests.support.groups.group_members import Protocol, short_session
+from tests.support.tools.kafka_jars import support_java_command
 from tests.support.tools.programs import require_tool
 from tests.support.txns.transactional_clients import Feed, read_committed
 from tests.support.txns.transactional_worker import start_worker
@@ -41,7 +41,6 @@ def test_every_record_is_copied_once(
 ) -> None:
     require_tool("java")
     source, target = new_topic(PARTITIONS), new_topic(PARTITIONS)
-    classes = compile_java([SUPPORT_DIR / "java" / "TransactionalWorker.java"])
     session = short_session(admin, group, protocol, SESSION_MS) | {"group.protocol": protocol}
 
     def start(slot: int) -> subprocess.Popen[bytes]:
@@ -54,7 +53,7 @@ def test_every_record_is_copied_once(
             return start_worker(*arguments, settings)
         pairs = [f"{key}={value}" for key, value in settings.items()]
         return subprocess.Popen(
-            java_command("TransactionalWorker", *arguments, *pairs, classes=classes, log_level="ERROR")
+            support_java_command("TransactionalWorker", *arguments, *pairs, log_level="ERROR")
         )
 
     chance = random.Random(447)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import pytest
 
 from ruslo.broker.node.bootstrap_features import initial_features
-from tests.support.brokers.kafka import java_available
-from tests.support.tools.java_tools import JavaTools
+from tests.support.tools.java_tools import tool_output
+from tests.support.tools.kafka_jars import java_available
 
 pytestmark = pytest.mark.skipif(not java_available(), reason="needs a Java runtime and Apache Kafka's jars")
 
 
 def test_a_new_cluster_finalizes_what_apache_kafka_does() -> None:
-    with JavaTools() as tools:
-        for release in ("3.9", "4.0", "4.1", "4.2", "4.3"):
-            told = tools.run("kafka.tools.StorageTool", "version-mapping", "--release-version", release)
-            levels = dict(line.split(" ")[0].split("=") for line in told.splitlines() if "=" in line)
-            del levels["kraft.version"]  # kraft.version depends on how the voters are given.
-            ours = initial_features(release, (), dynamic_quorum=True)
-            assert {name: int(level) for name, level in levels.items()} == ours, release
+    for release in ("3.9", "4.0", "4.1", "4.2", "4.3"):
+        mapping = tool_output("kafka.tools.StorageTool", "version-mapping", "--release-version", release)
+        levels = dict(line.split(" ")[0].split("=") for line in mapping.splitlines() if "=" in line)
+        del levels["kraft.version"]  # kraft.version depends on how the voters are given.
+        ours = initial_features(release, (), dynamic_quorum=True)
+        assert {name: int(level) for name, level in levels.items()} == ours, release

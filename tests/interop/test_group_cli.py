@@ -10,11 +10,12 @@ from confluent_kafka import Producer
 
 pytest.register_assert_rewrite("tests.support.checks.group_checks")
 
-from tests.support.brokers.kafka import ApacheKafka, run_tool  # noqa: E402
+from tests.support.brokers.kafka import ApacheKafka  # noqa: E402
 from tests.support.checks.cli_checks import Cli  # noqa: E402
 from tests.support.checks.group_checks import KEPT, PROTOCOLS, GroupChecks, committed, member, new_group  # noqa: E402
 from tests.support.clients.librdkafka import receive  # noqa: E402
 from tests.support.groups.group_members import GROUP_NODE_PROPERTIES  # noqa: E402
+from tests.support.tools.java_tools import tool_output  # noqa: E402
 from tests.support.tools.programs import require_tool  # noqa: E402
 
 
@@ -28,9 +29,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def groups_tool(cli: Cli, *arguments: str) -> str:
     """Kafka's own command."""
     name = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-    result = run_tool(name, "--bootstrap-server", cli.bootstrap, *arguments)
-    assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
-    return result.stdout
+    return tool_output(name, "--bootstrap-server", cli.bootstrap, *arguments)
 
 
 def table(text: str) -> list[dict[str, str]]:

@@ -12,10 +12,11 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.brokers.kafka import ApacheKafka, run_tool
+from tests.support.brokers.kafka import ApacheKafka
 from tests.support.brokers.node import Node
 from tests.support.brokers.ruslo import RusloNode
 from tests.support.groups.group_members import GROUP_NODE_PROPERTIES, Protocol
+from tests.support.tools.java_tools import run_tool
 from tests.support.tools.programs import require_tool
 
 SYSTEMS: dict[str, type[Node]] = {"ruslo": RusloNode, "kafka": ApacheKafka}

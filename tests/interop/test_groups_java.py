@@ -22,7 +22,7 @@ from tests.support.groups.group_members import (
     poll_until,
     topic_partitions,
 )
-from tests.support.tools.java_tools import JavaTools
+from tests.support.tools.java_tools import JavaTools, tool_output
 from tests.support.tools.programs import require_tool
 
 TOOLS = "org.apache.kafka.tools"
@@ -33,9 +33,13 @@ OTHER = {"classic": "consumer", "consumer": "classic"}
 both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 
-@pytest.fixture(scope="module")
-def java() -> Iterator[JavaTools]:
+@pytest.fixture(autouse=True, scope="module")
+def _java() -> None:
     require_tool("java")
+
+
+@pytest.fixture
+def java() -> Iterator[JavaTools]:
     with JavaTools() as tools:
         yield tools
 
@@ -94,9 +98,7 @@ def test_verifiable_consumer_beside_another_client(
         poll_until([other], lambda: other.assigned == topic_partitions(topic, range(4)))
         poll_for([other], 0.2)
         assert other.errors == []
-    result = consuming.result()
-    assert result.code == 0, result
-    events = [json.loads(line) for line in result.out.splitlines()]
+    events = [json.loads(line) for line in consuming.result().output.splitlines()]
     names = [event["name"] for event in events]
     assert names[0] == "startup_complete"
     assert names[-1] == "shutdown_complete"
@@ -112,15 +114,13 @@ def test_verifiable_consumer_beside_another_client(
 
 
 @both_protocols
-def test_consumer_performance(
-    bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol, java: JavaTools
-) -> None:
+def test_consumer_performance(bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol) -> None:
     topic = new_topic(partitions=2)
     produce_all(bootstrap, topic, [Sent(bytes(100), partition=number % 2) for number in range(20_000)])
     arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--group", group, "--hide-header"]
     arguments += ["--num-records", "20000", "--command-property", f"group.protocol={protocol}"]
 
-    output = java.run(f"{TOOLS}.ConsumerPerformance", *arguments)
+    output = tool_output(f"{TOOLS}.ConsumerPerformance", *arguments)
 
     (figures,) = [line.split(", ") for line in output.splitlines() if line.count(",") > 5]
     assert int(figures[4]) == 20_000
@@ -128,7 +128,7 @@ def test_consumer_performance(
 
 @both_protocols
 def test_console_consumer_in_a_group(
-    bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol, java: JavaTools
+    bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol
 ) -> None:
     topic = new_topic()
     fill(bootstrap, topic, 1, 20)
@@ -136,7 +136,7 @@ def test_console_consumer_in_a_group(
     def consume(count: int, *more: str) -> list[str]:
         arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--group", group, *more]
         arguments += ["--max-messages", str(count), "--command-property", f"group.protocol={protocol}"]
-        return java.run(f"{TOOLS}.consumer.ConsoleConsumer", *arguments).split()
+        return tool_output(f"{TOOLS}.consumer.ConsoleConsumer", *arguments).split()
 
     # The group has no offsets: it starts ten and a half hours ago.
     reset = ["--command-property", "auto.offset.reset=by_duration:PT10H30M"]
@@ -150,14 +150,14 @@ def test_console_consumer_in_a_group(
 
 @both_protocols
 def test_groups_are_listed_and_described(
-    bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol, java: JavaTools
+    bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol
 ) -> None:
     topic = new_topic(partitions=3)
     fill(bootstrap, topic, 3, 10)
     commit(bootstrap, group, topic, [4, 10, 0])
 
     def groups(*arguments: str) -> str:
-        return java.run(GROUPS, "--bootstrap-server", bootstrap, *arguments)
+        return tool_output(GROUPS, "--bootstrap-server", bootstrap, *arguments)
 
     settings: dict[str, Setting] = {"client.id": "one", "enable.auto.commit": False}
     with Member(bootstrap, group, [topic], protocol, settings) as member:
@@ -210,7 +210,7 @@ def test_groups_are_listed_and_described(
 
 
 def test_offsets_are_reset_in_every_way(
-    bootstrap: str, new_topic: TopicMaker, group: str, java: JavaTools, tmp_path: Path
+    bootstrap: str, new_topic: TopicMaker, group: str, tmp_path: Path
 ) -> None:
     topic, other = new_topic(partitions=2), new_topic()
     fill(bootstrap, topic, 2, 10)
@@ -220,7 +220,7 @@ def test_offsets_are_reset_in_every_way(
 
     def reset(*arguments: str, scope: tuple[str, ...] = ("--topic", topic)) -> list[int]:
         command = ["--bootstrap-server", bootstrap, "--group", group, "--reset-offsets", *scope, *arguments]
-        rows = table(java.run(GROUPS, *command))
+        rows = table(tool_output(GROUPS, *command))
         return [
             int(row["NEW-OFFSET"]) for row in sorted(rows, key=lambda row: (row["TOPIC"], row["PARTITION"]))
         ]
@@ -250,7 +250,7 @@ def test_offsets_are_reset_in_every_way(
     assert now() == ([5, 3], [6])
 
     command = ["--bootstrap-server", bootstrap, "--group", group, "--reset-offsets"]
-    exported = java.run(GROUPS, *command, "--topic", topic, "--to-latest", "--export", "--dry-run")
+    exported = tool_output(GROUPS, *command, "--topic", topic, "--to-latest", "--export", "--dry-run")
     plan = tmp_path / "plan.csv"
     plan.write_text(exported)
     assert sorted(csv.reader(exported.split())) == [[topic, "0", "10"], [topic, "1", "10"]]
@@ -259,6 +259,6 @@ def test_offsets_are_reset_in_every_way(
 
     with Member(bootstrap, group, [topic]) as member:
         poll_until([member], lambda: bool(member.assigned))
-        refused = java.run(GROUPS, *command, "--topic", topic, "--to-earliest", "--execute")
+        refused = tool_output(GROUPS, *command, "--topic", topic, "--to-earliest", "--execute")
         assert "inactive" in refused
     assert now() == ([10, 10], [6])

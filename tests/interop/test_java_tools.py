@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.interop.conftest import TopicMaker
-from tests.support.brokers.kafka import run_tool
 from tests.support.brokers.node import Node
 from tests.support.clients.librdkafka import Sent, produce_all, read_records
+from tests.support.tools.java_tools import tool_output
+from tests.support.tools.kafka_jars import java_command
 from tests.support.tools.programs import require_tool
 
 TOOLS = "org.apache.kafka.tools"
@@ -22,16 +24,9 @@ def _java() -> None:
     require_tool("java")
 
 
-def tool(main_class: str, *arguments: str, stdin: str | None = None) -> str:
-    """Run a command-line class that must succeed; its standard output."""
-    result = run_tool(main_class, *arguments, stdin=stdin)
-    assert result.returncode == 0, f"{main_class}: {result.stdout}\n{result.stderr}"
-    return result.stdout
-
-
 def test_topic_command(bootstrap: str) -> None:
     def topics(*arguments: str) -> str:
-        return tool(f"{TOOLS}.TopicCommand", "--bootstrap-server", bootstrap, *arguments)
+        return tool_output(f"{TOOLS}.TopicCommand", "--bootstrap-server", bootstrap, *arguments)
 
     name = "made-by-topic-command"
     topics("--create", "--topic", name, "--partitions", "3", "--config", "retention.ms=5000000")
@@ -50,7 +45,7 @@ def test_producer_performance(bootstrap: str, new_topic: TopicMaker) -> None:
     arguments = ["--topic", topic, "--num-records", "20000", "--record-size", "100", "--throughput", "-1"]
     properties = [f"bootstrap.servers={bootstrap}", "acks=all", "compression.type=lz4"]
 
-    output = tool(f"{TOOLS}.ProducerPerformance", *arguments, "--producer-props", *properties)
+    output = tool_output(f"{TOOLS}.ProducerPerformance", *arguments, "--producer-props", *properties)
 
     assert "20000 records sent" in output
     assert len(read_records(bootstrap, topic, 2, 20_000)) == 20_000
@@ -60,7 +55,10 @@ def test_verifiable_producer(bootstrap: str, new_topic: TopicMaker) -> None:
     topic = new_topic()
     arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--max-messages", "500"]
 
-    events = [json.loads(line) for line in tool(f"{TOOLS}.VerifiableProducer", *arguments).splitlines()]
+    # It prints its summary when its Java process ends, so it has one of its own.
+    command = java_command(f"{TOOLS}.VerifiableProducer", *arguments)
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=60).stdout
+    events = [json.loads(line) for line in output.splitlines()]
 
     acked = [event["value"] for event in events if event["name"] == "producer_send_success"]
     (summary,) = [event for event in events if event["name"] == "tool_data"]
@@ -73,11 +71,11 @@ def test_console_producer_and_consumer(bootstrap: str, new_topic: TopicMaker) ->
     topic = new_topic()
     lines = [f"line {number}" for number in range(50)]
     producing = ["--bootstrap-server", bootstrap, "--topic", topic, "--compression-codec", "zstd"]
-    tool(f"{TOOLS}.ConsoleProducer", *producing, stdin="\n".join(lines) + "\n")
+    tool_output(f"{TOOLS}.ConsoleProducer", *producing, stdin="\n".join(lines) + "\n")
 
     # By partition and offset: the Java consumer without a group.
     consuming = ["--bootstrap-server", bootstrap, "--topic", topic, "--partition", "0", "--offset", "10"]
-    output = tool(f"{TOOLS}.consumer.ConsoleConsumer", *consuming, "--max-messages", "40")
+    output = tool_output(f"{TOOLS}.consumer.ConsoleConsumer", *consuming, "--max-messages", "40")
 
     assert output.splitlines() == lines[10:]
 
@@ -86,7 +84,7 @@ def test_config_command(bootstrap: str, new_topic: TopicMaker) -> None:
     topic = new_topic()
 
     def configs(*arguments: str) -> str:
-        return tool("kafka.admin.ConfigCommand", "--bootstrap-server", bootstrap, *arguments)
+        return tool_output("kafka.admin.ConfigCommand", "--bootstrap-server", bootstrap, *arguments)
 
     of_topic = ["--entity-type", "topics", "--entity-name", topic]
     configs(*of_topic, "--alter", "--add-config", "segment.ms=7200000,cleanup.policy=[compact,delete]")
@@ -110,7 +108,7 @@ def test_get_offset_shell(bootstrap: str, new_topic: TopicMaker) -> None:
 
     def offsets(time: str) -> list[str]:
         arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--time", time]
-        return sorted(tool(f"{TOOLS}.GetOffsetShell", *arguments).split())
+        return sorted(tool_output(f"{TOOLS}.GetOffsetShell", *arguments).split())
 
     assert offsets("latest") == [f"{topic}:0:4", f"{topic}:1:3"]
     assert offsets("earliest") == [f"{topic}:0:0", f"{topic}:1:0"]
@@ -125,7 +123,7 @@ def test_delete_records_command(bootstrap: str, new_topic: TopicMaker, tmp_path:
     )
 
     arguments = ["--bootstrap-server", bootstrap, "--offset-json-file", str(wanted)]
-    output = tool(f"{TOOLS}.DeleteRecordsCommand", *arguments)
+    output = tool_output(f"{TOOLS}.DeleteRecordsCommand", *arguments)
 
     assert "low_watermark: 21" in output
     assert [m.offset() for m in read_records(bootstrap, topic, 1, 9)] == list(range(21, 30))
@@ -136,7 +134,7 @@ def test_log_dirs_command(bootstrap: str, new_topic: TopicMaker, node: Node) -> 
     produce_all(bootstrap, topic, [Sent(bytes(1000)) for _ in range(20)])
 
     arguments = ["--bootstrap-server", bootstrap, "--describe", "--topic-list", topic]
-    output = tool(f"{TOOLS}.LogDirsCommand", *arguments)
+    output = tool_output(f"{TOOLS}.LogDirsCommand", *arguments)
 
     (broker,) = json.loads(output.splitlines()[-1])["brokers"]
     (folder,) = broker["logDirs"]
@@ -157,7 +155,7 @@ def test_dump_log_segments(bootstrap: str, new_topic: TopicMaker, node: Node) ->
     folder = node.data_dirs[0] / f"{topic}-0"
     files = sorted(path for path in folder.iterdir() if path.suffix in {".log", ".index", ".timeindex"})
     assert sum(path.suffix == ".log" for path in files) > 1
-    output = tool(f"{TOOLS}.DumpLogSegments", "--deep-iteration", "--files", ",".join(map(str, files)))
+    output = tool_output(f"{TOOLS}.DumpLogSegments", "--deep-iteration", "--files", ",".join(map(str, files)))
 
     assert len(re.findall(r"^\| offset: \d+ ", output, re.MULTILINE)) == 5 * len(sent)
     assert set(re.findall(r"compresscodec: (\w+)", output)) == {"none", "gzip", "snappy", "lz4", "zstd"}
@@ -167,7 +165,9 @@ def test_dump_log_segments(bootstrap: str, new_topic: TopicMaker, node: Node) ->
 
 def test_metadata_quorum_command(bootstrap: str) -> None:
     def quorum(*arguments: str) -> str:
-        return tool(f"{TOOLS}.MetadataQuorumCommand", "--bootstrap-server", bootstrap, "describe", *arguments)
+        return tool_output(
+            f"{TOOLS}.MetadataQuorumCommand", "--bootstrap-server", bootstrap, "describe", *arguments
+        )
 
     status = quorum("--status")
     assert re.search(r"LeaderId:\s+1\b", status)
@@ -179,15 +179,17 @@ def test_metadata_quorum_command(bootstrap: str) -> None:
 
 
 def test_cluster_and_features(bootstrap: str, node: Node) -> None:
-    assert node.cluster_id in tool(f"{TOOLS}.ClusterTool", "cluster-id", "--bootstrap-server", bootstrap)
-    features = tool(f"{TOOLS}.FeatureCommand", "--bootstrap-server", bootstrap, "describe")
+    assert node.cluster_id in tool_output(
+        f"{TOOLS}.ClusterTool", "cluster-id", "--bootstrap-server", bootstrap
+    )
+    features = tool_output(f"{TOOLS}.FeatureCommand", "--bootstrap-server", bootstrap, "describe")
     assert re.search(
         r"Feature: metadata\.version\s+SupportedMinVersion: \S+\s+SupportedMaxVersion: \S+", features
     )
 
 
 def test_broker_api_versions_command(bootstrap: str) -> None:
-    output = tool(f"{TOOLS}.BrokerApiVersionsCommand", "--bootstrap-server", bootstrap)
+    output = tool_output(f"{TOOLS}.BrokerApiVersionsCommand", "--bootstrap-server", bootstrap)
 
     for name in ["Produce(0)", "Fetch(1)", "ListOffsets(2)", "Metadata(3)", "CreateTopics(19)"]:
         assert f"{name}: " in output

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +29,9 @@ from ruslo.protocol.messages.config_record import ConfigRecord
 from ruslo.protocol.messages.end_transaction_record import EndTransactionRecord
 from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.meta_properties import read_meta_properties
-from tests.support.brokers.kafka import ApacheKafka, run_tool
+from tests.support.brokers.kafka import ApacheKafka
 from tests.support.brokers.metadata_log import MetadataNode, remove_topic, running, topic, until
+from tests.support.tools.java_tools import ToolResult, run_tool
 from tests.support.tools.programs import require_tool
 
 Quorum = Literal["standalone", "static"]
@@ -144,7 +144,7 @@ async def load(node: ApacheKafka, *, cut: bool) -> Collector:
     return collector
 
 
-def topic_command(node: ApacheKafka, *arguments: str) -> subprocess.CompletedProcess[str]:
+def topic_command(node: ApacheKafka, *arguments: str) -> ToolResult:
     return run_tool(
         "org.apache.kafka.tools.TopicCommand",
         *("--bootstrap-server", node.bootstrap, "--topic", TOPIC, *arguments),

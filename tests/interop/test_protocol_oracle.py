@@ -6,7 +6,6 @@ import json
 import random
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ import pytest
 from codegen.notation import Field, MessageSpec, StructSpec, Versions
 from ruslo.protocol.apis import API_BY_KEY
 from ruslo.protocol.headers import request_header_version, response_header_version
-from tests.support.brokers.kafka import compile_java, java_available, java_command
 from tests.support.protocol.values import (
     ValueMaker,
     all_messages,
@@ -24,10 +22,10 @@ from tests.support.protocol.values import (
     to_json,
     versions_of,
 )
+from tests.support.tools.kafka_jars import java_available, support_java_command
 
 pytestmark = pytest.mark.skipif(not java_available(), reason="needs a Java runtime and Apache Kafka's jars")
 
-ORACLE = Path(__file__).resolve().parents[1] / "support" / "java" / "MessagesOracle.java"
 RANDOM_VALUES = 6
 """Random values for every version of every message, in addition to its defaults and nulls."""
 
@@ -36,7 +34,7 @@ NULL_RECORDS = {("FetchSnapshotResponse", "PartitionSnapshot"), ("ShareFetchResp
 
 def ask(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Send all inputs to one Java process."""
-    command = java_command("MessagesOracle", classes=compile_java([ORACLE]))
+    command = support_java_command("MessagesOracle")
     text = "".join(json.dumps(question) + "\n" for question in questions)
     result = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr

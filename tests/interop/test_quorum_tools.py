@@ -13,22 +13,16 @@ from ruslo.model.ids import uuid_to_text
 from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.meta_properties import read_meta_properties
 from tests.support.brokers.quorum import QuorumCluster, QuorumNode
-from tests.support.tools.java_tools import JavaTools
+from tests.support.tools.java_tools import tool_output
 from tests.support.tools.programs import require_tool
 
 TOOLS = "org.apache.kafka.tools"
 
 
 @pytest.fixture(scope="module")
-def java() -> Iterator[JavaTools]:
-    require_tool("java")
-    with JavaTools() as tools:
-        yield tools
-
-
-@pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumCluster]:
     """Two voters, one of them a broker too, frequent snapshots, and a controller that may join."""
+    require_tool("java")
     properties = {"metadata.log.max.record.bytes.between.snapshots": "2000"}
     roles = ("broker,controller", "controller")
     with QuorumCluster(
@@ -37,8 +31,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumCluster]
         yield cluster
 
 
-def quorum(java: JavaTools, cluster: QuorumCluster, *arguments: str) -> str:
-    return java.run(
+def quorum(cluster: QuorumCluster, *arguments: str) -> str:
+    return tool_output(
         f"{TOOLS}.MetadataQuorumCommand", "--bootstrap-server", cluster.brokers[0].bootstrap, *arguments
     )
 
@@ -49,16 +43,16 @@ def directory_id(node: QuorumNode) -> str:
     return uuid_to_text(meta.directory_id)
 
 
-def described_replicas(java: JavaTools, cluster: QuorumCluster) -> dict[int, str]:
+def described_replicas(cluster: QuorumCluster) -> dict[int, str]:
     """Node id → role."""
-    described = quorum(java, cluster, "describe", "--replication")
+    described = quorum(cluster, "describe", "--replication")
     rows = [line.split() for line in described.splitlines()[1:] if line.strip()]
     return {int(row[0]): row[-1] for row in rows}
 
 
-def test_the_quorum_is_described(java: JavaTools, cluster: QuorumCluster) -> None:
+def test_the_quorum_is_described(cluster: QuorumCluster) -> None:
     leader = cluster.leader()
-    status = quorum(java, cluster, "describe", "--status")
+    status = quorum(cluster, "describe", "--status")
     assert re.search(rf"LeaderId:\s+{leader}\b", status)
     assert re.search(r"MaxFollowerLag:\s+\d+", status)
     voters = re.search(r"CurrentVoters:\s+(\[.*\])", status)
@@ -66,31 +60,30 @@ def test_the_quorum_is_described(java: JavaTools, cluster: QuorumCluster) -> Non
     for node in cluster.nodes.values():
         assert f'"directoryId": "{directory_id(node)}"' in voters[1]
         assert f"CONTROLLER://127.0.0.1:{node.controller_port}" in voters[1]
-    described = described_replicas(java, cluster)
+    described = described_replicas(cluster)
     assert described == {node_id: "Leader" if node_id == leader else "Follower" for node_id in cluster.nodes}
 
 
-def test_a_controller_is_described_directly(java: JavaTools, cluster: QuorumCluster) -> None:
+def test_a_controller_is_described_directly(cluster: QuorumCluster) -> None:
     controllers = ",".join(f"127.0.0.1:{node.controller_port}" for node in cluster.nodes.values())
-    status = java.run(
+    status = tool_output(
         f"{TOOLS}.MetadataQuorumCommand", "--bootstrap-controller", controllers, "describe", "--status"
     )
     assert re.search(rf"LeaderId:\s+{cluster.leader()}\b", status)
 
 
-def test_a_controller_is_added_and_removed(java: JavaTools, cluster: QuorumCluster) -> None:
+def test_a_controller_is_added_and_removed(cluster: QuorumCluster) -> None:
     joining = cluster.add("controller")
     cluster.start([joining])
-    cluster.until(lambda: joining.node_id in described_replicas(java, cluster) or None)
-    quorum(java, cluster, "--command-config", str(joining.properties_file), "add-controller")
-    added = described_replicas(java, cluster)
+    cluster.until(lambda: joining.node_id in described_replicas(cluster) or None)
+    quorum(cluster, "--command-config", str(joining.properties_file), "add-controller")
+    added = described_replicas(cluster)
     assert added[joining.node_id] == "Follower"
 
     leaving = cluster.leader()
     if leaving == cluster.brokers[0].node_id:
         leaving = 2
     quorum(
-        java,
         cluster,
         "remove-controller",
         "--controller-id",
@@ -102,7 +95,7 @@ def test_a_controller_is_added_and_removed(java: JavaTools, cluster: QuorumClust
 
     def observed() -> bool | None:
         """Wait until it has fetched from the current leader."""
-        return described_replicas(java, cluster).get(leaving) == "Observer" or None
+        return described_replicas(cluster).get(leaving) == "Observer" or None
 
     cluster.until(observed)
 
@@ -114,12 +107,12 @@ def snapshots(node: QuorumNode) -> list[Path] | None:
     return found or None
 
 
-def test_every_copy_of_the_log_and_every_snapshot_is_kafkas(java: JavaTools, cluster: QuorumCluster) -> None:
+def test_every_copy_of_the_log_and_every_snapshot_is_kafkas(cluster: QuorumCluster) -> None:
     for node in cluster.nodes.values():
         newest = cluster.until(partial(snapshots, node))[-1]
         folder = node.data_dirs[0] / "__cluster_metadata-0"
         files = [*folder.glob("*.log"), newest]
-        dumped = java.run(
+        dumped = tool_output(
             f"{TOOLS}.DumpLogSegments", "--cluster-metadata-decoder", "--files", ",".join(map(str, files))
         )
         assert "isvalid: false" not in dumped

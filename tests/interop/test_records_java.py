@@ -29,7 +29,7 @@ from ruslo.records.control import end_txn_batch
 from ruslo.records.reader import read_records
 from ruslo.records.record import Record
 from ruslo.records.validation import BatchRefused, BatchRules, accept_batch
-from tests.support.brokers.kafka import SUPPORT_DIR, compile_java, java_command
+from tests.support.tools.kafka_jars import support_java_command
 from tests.support.tools.programs import require_tool
 
 CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
@@ -52,8 +52,7 @@ class Oracle:
     """One JVM that reads, builds and validates batches."""
 
     def __init__(self) -> None:
-        classes = compile_java([SUPPORT_DIR / "java" / "RecordsOracle.java"])
-        command = java_command("RecordsOracle", classes=classes)
+        command = support_java_command("RecordsOracle")
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         )

@@ -13,7 +13,7 @@ from ruslo.records.builder import build_batch
 from ruslo.records.compression import Codec
 from ruslo.records.record import Record
 from ruslo.storage.dump import Row, dump_file
-from tests.support.brokers.kafka import run_tool
+from tests.support.tools.java_tools import run_tool
 from tests.support.tools.programs import require_tool
 from tests.unit.storage.workbench import NOW, Workbench
 

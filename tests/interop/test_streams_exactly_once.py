@@ -17,9 +17,9 @@ from confluent_kafka.admin import AdminClient
 
 from ruslo.testing import EmbeddedCluster
 from tests.interop.conftest import TopicMaker
-from tests.support.brokers.kafka import SUPPORT_DIR, TOOL_JAVA_OPTIONS, compile_java, java_command
 from tests.support.clients.workers import Workers
 from tests.support.groups.group_members import GROUP_NODE_PROPERTIES
+from tests.support.tools.kafka_jars import support_java_command
 from tests.support.tools.programs import require_tool
 from tests.support.txns.transactional_clients import Feed, committed_messages
 
@@ -57,12 +57,11 @@ def test_every_input_is_counted_once(
 ) -> None:
     require_tool("java")
     source, target = new_topic(PARTITIONS), new_topic(PARTITIONS)
-    classes = compile_java([SUPPORT_DIR / "java" / "CountingStreams.java"])
     log = tmp_path / "streams.log"
 
     def start(slot: int) -> subprocess.Popen[bytes]:
         arguments = (bootstrap, group, source, target, str(tmp_path / f"state-{slot}"))
-        command = java_command("CountingStreams", *arguments, classes=classes, java_options=TOOL_JAVA_OPTIONS)
+        command = support_java_command("CountingStreams", *arguments)
         with log.open("ab") as out:
             return subprocess.Popen(command, stdout=out, stderr=out)
 

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ruslo.testing import EmbeddedCluster
-from tests.support.brokers.kafka import java_command
+from tests.support.tools.kafka_jars import java_command
 from tests.support.tools.programs import require_tool
 
 MAIN_CLASS = "org.apache.kafka.streams.tests.StreamsSmokeTest"

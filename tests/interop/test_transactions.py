@@ -17,13 +17,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ruslo.model.errors import ErrorCode
 from tests.interop.conftest import TopicMaker
-from tests.support.brokers.kafka import ApacheKafka, run_tool
+from tests.support.brokers.kafka import ApacheKafka
 from tests.support.brokers.live_node import live_node
 from tests.support.brokers.node import Node
 from tests.support.brokers.ruslo import RusloNode
 from tests.support.clients.librdkafka import Sent, produce_all
 from tests.support.clients.raw_client import connected
-from tests.support.tools.java_tools import JavaTools
+from tests.support.tools.java_tools import JavaTools, tool_output
 from tests.support.tools.programs import require_tool
 from tests.support.txns.transactional_clients import CALL_S, Copier, new_transactional, read_committed
 from tests.support.txns.txn_requests import TxnProducer
@@ -146,20 +146,17 @@ def test_kafkas_own_copier_and_tools(bootstrap: str, new_topic: TopicMaker, grou
     sent = [str(number).encode() for number in range(500)]
     produce_all(bootstrap, source, [Sent(value, partition=0) for value in sent])
     transactional_id = f"{group}-java"
-    copied = run_tool(
+    tool_output(
         "org.apache.kafka.tools.TransactionalMessageCopier",
         *("--broker-list", bootstrap),
         *("--input-topic", source, "--input-partition", "0", "--output-topic", target),
         *("--max-messages", "500", "--transaction-size", "40", "--enable-random-aborts"),
         *("--transactional-id", transactional_id, "--consumer-group", group),
     )
-    assert copied.returncode == 0, copied.stdout + copied.stderr
     assert Counter(read_committed(bootstrap, target, 2)) == Counter(sent)
     tool = ("org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", bootstrap)
-    listed = run_tool(*tool, "list")
-    assert transactional_id in listed.stdout
-    described = run_tool(*tool, "describe", "--transactional-id", transactional_id)
-    assert "CompleteCommit" in described.stdout
+    assert transactional_id in tool_output(*tool, "list")
+    assert "CompleteCommit" in tool_output(*tool, "describe", "--transactional-id", transactional_id)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -187,8 +184,7 @@ def test_kafkas_verifiable_consumer_sees_the_committed_only(
             committing.commit_transaction(CALL_S)
             aborting.abort_transaction(CALL_S)
         result = consuming.result(timeout=60)
-    assert result.code == 0, result
-    events = [json.loads(line) for line in result.out.splitlines()]
+    events = [json.loads(line) for line in result.output.splitlines()]
     seen = Counter(event["value"] for event in events if event["name"] == "record_data")
     assert seen == Counter(f"yes-{number}-{at}" for number in range(transactions) for at in range(size))
 
@@ -272,7 +268,7 @@ def test_kafka_continues_with_our_transaction_log(cluster: Cluster) -> None:
     producer.flush(CALL_S)
     (log,) = (each for each in cluster.data.glob("__transaction_state-*/*.log") if each.stat().st_size)
     dump = ("org.apache.kafka.tools.DumpLogSegments", "--files", str(log), "--print-data-log")
-    dumped = run_tool(*dump, "--transaction-log-decoder").stdout
+    dumped = tool_output(*dump, "--transaction-log-decoder")
     statuses = [part.split(",")[0] for part in dumped.split('"transactionStatus":')[1:]]
     assert statuses == ["0", "1", "2", "4", "1", "3", "5", "1"], dumped
     cluster.hand_over_to_kafka()
@@ -296,9 +292,7 @@ async def test_kafkas_tool_finds_a_hanging_transaction_and_aborts_it(tmp_path: P
         async def tool(*arguments: str) -> str:
             command = ("--bootstrap-server", node.bootstrap, *arguments)
             name = "org.apache.kafka.tools.TransactionsCommand"
-            result = await asyncio.to_thread(run_tool, name, *command)
-            assert result.returncode == 0, result.stdout + result.stderr
-            return result.stdout
+            return await asyncio.to_thread(tool_output, name, *command)
 
         place = ("--topic", "t", "--partition", "0")
         # Recent transactions are not reported; with 0 minutes this one is.

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ruslo.testing import EmbeddedCluster
-from tests.support.brokers.kafka import SUPPORT_DIR, TOOL_JAVA_OPTIONS, compile_java, java_command
+from tests.support.tools.kafka_jars import support_java_command
 from tests.support.tools.programs import require_tool
 from tests.support.txns.transactional_clients import committed_messages
 
@@ -33,17 +33,14 @@ def test_a_batch_that_is_committed_while_another_is_verified_is_acknowledged(
     topic = "partial-verification"
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(topic, 2, replica_assignment=[[1, 2, 3], [1, 2, 3]])])[topic].result(30)
-    classes = compile_java([SUPPORT_DIR / "java" / "PartialVerification.java"])
     producers = [
         subprocess.Popen(
-            java_command(
+            support_java_command(
                 "PartialVerification",
                 cluster.bootstrap,
                 topic,
                 f"producer-{number}",
                 str(TRANSACTIONS),
-                classes=classes,
-                java_options=TOOL_JAVA_OPTIONS,
             ),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

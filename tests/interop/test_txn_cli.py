@@ -17,7 +17,7 @@ from tests.support.checks.cli_checks import Cli  # noqa: E402
 from tests.support.checks.group_checks import KEPT  # noqa: E402
 from tests.support.checks.txn_checks import TxnChecks, begin, find_hanging, new_id  # noqa: E402
 from tests.support.clients.librdkafka import Sent, produce_all  # noqa: E402
-from tests.support.tools.java_tools import JavaTools  # noqa: E402
+from tests.support.tools.java_tools import tool_output  # noqa: E402
 from tests.support.tools.programs import require_tool  # noqa: E402
 from tests.support.txns.hanging import HOUR_MS, UNVERIFIED, hang  # noqa: E402
 from tests.support.txns.transactional_clients import CALL_S, read_committed  # noqa: E402
@@ -35,14 +35,13 @@ class TestTransactionsWithApacheKafka(TxnChecks):
 class Theirs:
     """Kafka's TransactionsCommand, pointed at one cluster."""
 
-    def __init__(self, tools: JavaTools, bootstrap: str) -> None:
-        self._tools = tools
+    def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
 
     def __call__(self, *arguments: str) -> list[dict[str, str]]:
         """The table it prints."""
         name = "org.apache.kafka.tools.TransactionsCommand"
-        text = self._tools.run(name, "--bootstrap-server", self._bootstrap, *arguments)
+        text = tool_output(name, "--bootstrap-server", self._bootstrap, *arguments)
         lines = [[cell.strip() for cell in line.split("\t")] for line in text.splitlines()]
         return [dict(zip(lines[0], cells, strict=True)) for cells in lines[1:]]
 
@@ -66,9 +65,8 @@ class TestKafkasOwnCommandWithRuslo:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def theirs(cls, cli: Cli) -> Iterator[Theirs]:
-        with JavaTools() as tools:
-            yield Theirs(tools, cli.bootstrap)
+    def theirs(cls, cli: Cli) -> Theirs:
+        return Theirs(cli.bootstrap)
 
     def test_list_and_describe(self, cli: Cli, theirs: Theirs) -> None:
         topic, opened, done = cli.new_topic("-p", "2"), new_id(), new_id()

@@ -13,9 +13,10 @@ import pytest
 
 from tests.pipeline.chaos import PARTITIONS, SOURCE, TARGET, Chaos, make_topics, read_committed
 from tests.pipeline.copy_job import GROUP
-from tests.support.brokers.kafka import ApacheKafka, run_tool
+from tests.support.brokers.kafka import ApacheKafka
 from tests.support.brokers.node import Node
 from tests.support.brokers.ruslo import RusloNode
+from tests.support.tools.java_tools import run_tool
 from tests.support.tools.programs import require_tool
 
 SOAK = os.environ.get("RUSLO_SPARK_SOAK") == "1"

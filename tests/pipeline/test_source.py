@@ -17,7 +17,8 @@ from ruslo.records.builder import build_batch, set_crc
 from ruslo.records.record import Record
 from ruslo.testing import EmbeddedBroker
 from tests.pipeline.source_topics import NOW, new_topic, produce, produce_raw, read
-from tests.support.brokers.kafka import ApacheKafka, java_available
+from tests.support.brokers.kafka import ApacheKafka
+from tests.support.tools.kafka_jars import java_available
 from tests.support.txns.transactional_clients import new_transactional
 
 if TYPE_CHECKING:

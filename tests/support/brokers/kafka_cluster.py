@@ -14,15 +14,9 @@ from ruslo.model.ids import random_uuid, uuid_to_text
 from tests.support.brokers.kafka import ApacheKafka
 from tests.support.brokers.node import log_tails, random_cluster_id
 from tests.support.network.ports import free_port, metadata_broker_count
+from tests.support.tools.kafka_jars import TOOL_JAVA_OPTIONS
 
-SMALL_JAVA_OPTIONS = (
-    "-Xmx256m",
-    "-Xms48m",
-    "-Xss512k",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-Xshare:auto",
-)
+SMALL_JAVA_OPTIONS = (*TOOL_JAVA_OPTIONS, "-Xms48m", "-Xss512k")
 SMALL_PROPERTIES = {
     # Tests decide when leadership moves.
     "auto.leader.rebalance.enable": "false",

@@ -1,9 +1,12 @@
 import java.io.BufferedReader;
+import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -12,73 +15,78 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.kafka.common.utils.Exit;
 
 /**
- * Runs Kafka's command-line classes one after the other in one process, asked one JSON object per line.
+ * Runs Kafka's command-line classes one after the other in one process. Requests and responses are JSON objects,
+ * one per line.
  *
  * <pre>
- * {"main": CLASS, "arguments": [TEXT]} -> {"code": N, "out": TEXT, "err": TEXT}
+ * {"main": CLASS, "arguments": [TEXT], "stdin": TEXT} -> {"returncode": N, "stdout": TEXT, "stderr": TEXT}
  * </pre>
  */
 public final class ToolRunner {
     private static final ObjectMapper JSON = new ObjectMapper();
+    // Classes keep the streams that they find when they are loaded, so every command writes to the same two.
+    private static final ByteArrayOutputStream OUT = new ByteArrayOutputStream();
+    private static final ByteArrayOutputStream ERR = new ByteArrayOutputStream();
+
+    // Some tools close their clients in shutdown hooks.
+    private static final List<Runnable> HOOKS = new ArrayList<>();
+    // The code of the first exit counts: some tools catch what is thrown there and exit once more.
+    private static Integer exitCode;
 
     /** Thrown where a tool would end the process. */
     private static final class Ended extends RuntimeException {
-        private final int code;
-
         private Ended(int code) {
             super("exit " + code, null, false, false);
-            this.code = code;
         }
+    }
+
+    private static void exit(int code) {
+        if (exitCode == null) {
+            exitCode = code;
+        }
+        throw new Ended(code);
     }
 
     public static void main(String[] args) throws Exception {
-        PrintStream answers = System.out;
-        Exit.setExitProcedure((code, message) -> {
-            throw new Ended(code);
-        });
-        Exit.setHaltProcedure((code, message) -> {
-            throw new Ended(code);
-        });
-        Exit.setShutdownHookAdder((name, hook) -> { });
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        PrintStream responses = System.out;
+        BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        System.setOut(new PrintStream(OUT, true, StandardCharsets.UTF_8));
+        System.setErr(new PrintStream(ERR, true, StandardCharsets.UTF_8));
+        Exit.setExitProcedure((code, message) -> exit(code));
+        Exit.setHaltProcedure((code, message) -> exit(code));
+        Exit.setShutdownHookAdder((name, hook) -> HOOKS.add(hook));
         String line;
-        while ((line = in.readLine()) != null) {
-            answers.println(JSON.writeValueAsString(run(JSON.readTree(line))));
-            answers.flush();
+        while ((line = requests.readLine()) != null) {
+            responses.println(JSON.writeValueAsString(run(JSON.readTree(line))));
+            responses.flush();
         }
     }
 
-    private static JsonNode run(JsonNode asked) throws Exception {
-        String[] arguments = new String[asked.get("arguments").size()];
+    private static JsonNode run(JsonNode request) throws Exception {
+        String[] arguments = new String[request.get("arguments").size()];
         for (int i = 0; i < arguments.length; i++) {
-            arguments[i] = asked.get("arguments").get(i).asText();
+            arguments[i] = request.get("arguments").get(i).asText();
         }
-        ByteArrayOutputStream out = new ByteArrayOutputStream();
-        ByteArrayOutputStream err = new ByteArrayOutputStream();
-        PrintStream realOut = System.out;
-        PrintStream realErr = System.err;
-        int code = 0;
-        System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
-        System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
+        System.setIn(new ByteArrayInputStream(request.get("stdin").asText().getBytes(StandardCharsets.UTF_8)));
+        OUT.reset();
+        ERR.reset();
+        exitCode = null;
         try {
-            Class.forName(asked.get("main").asText())
+            Class.forName(request.get("main").asText())
                 .getMethod("main", String[].class)
                 .invoke(null, (Object) arguments);
         } catch (InvocationTargetException wrapped) {
-            if (wrapped.getCause() instanceof Ended ended) {
-                code = ended.code;
-            } else {
+            if (exitCode == null) {
                 wrapped.getCause().printStackTrace();
-                code = 1;
+                exitCode = 1;
             }
-        } finally {
-            System.setOut(realOut);
-            System.setErr(realErr);
         }
-        ObjectNode answer = JSON.createObjectNode();
-        answer.put("code", code);
-        answer.put("out", out.toString(StandardCharsets.UTF_8));
-        answer.put("err", err.toString(StandardCharsets.UTF_8));
-        return answer;
+        HOOKS.forEach(Runnable::run);
+        HOOKS.clear();
+        ObjectNode response = JSON.createObjectNode();
+        response.put("returncode", exitCode == null ? 0 : exitCode);
+        response.put("stdout", OUT.toString(StandardCharsets.UTF_8));
+        response.put("stderr", ERR.toString(StandardCharsets.UTF_8));
+        return response;
     }
 }

@@ -2,30 +2,62 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import subprocess
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from tests.support.brokers.kafka import SUPPORT_DIR, compile_java, java_command
+from tests.support.tools.kafka_jars import support_java_command
+
+_shared: JavaTools | None = None
+
+
+def run_tool(main_class: str, *arguments: str, timeout: float = 60, stdin: str = "") -> ToolResult:
+    """Run a command-line class to its end in the Java process that all tests of this process share.
+
+    A class that does not end in time takes that Java process with it; the next call starts another.
+    """
+    global _shared
+    if _shared is None:
+        _shared = JavaTools()
+        atexit.register(_shared.stop)
+    try:
+        return _shared.begin(main_class, *arguments, stdin=stdin).result(timeout)
+    except BaseException:
+        atexit.unregister(_shared.stop)
+        _shared.stop()
+        _shared = None
+        raise
+
+
+def tool_output(main_class: str, *arguments: str, timeout: float = 60, stdin: str = "") -> str:
+    """Run a command-line class that must succeed; its standard output."""
+    return run_tool(main_class, *arguments, timeout=timeout, stdin=stdin).output
 
 
 class ToolResult(NamedTuple):
     """The exit code and output of a command-line class."""
 
-    code: int
-    out: str
-    err: str
+    command: str
+    returncode: int
+    stdout: str
+    stderr: str
+
+    @property
+    def output(self) -> str:
+        """The standard output of a command that must succeed."""
+        assert self.returncode == 0, f"{self.command}: {self.stdout}\n{self.stderr}"
+        return self.stdout
 
 
 class JavaTools:
-    """Runs commands one after the other; `begin` does not wait for the end."""
+    """A Java process of its own, for commands that run beside a test; they run one after the other."""
 
     def __init__(self) -> None:
-        classes = compile_java([SUPPORT_DIR / "java" / "ToolRunner.java"])
         self._process = subprocess.Popen(
-            java_command("ToolRunner", classes=classes),
+            support_java_command("ToolRunner"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -33,14 +65,9 @@ class JavaTools:
         )
         self._thread = ThreadPoolExecutor(1)
 
-    def begin(self, main_class: str, *arguments: str) -> Future[ToolResult]:
-        return self._thread.submit(self._run, main_class, arguments)
-
-    def run(self, main_class: str, *arguments: str) -> str:
-        """Run a command that must succeed; its standard output."""
-        result = self.begin(main_class, *arguments).result(timeout=60)
-        assert result.code == 0, f"{main_class} {' '.join(arguments)}: {result.out}\n{result.err}"
-        return result.out
+    def begin(self, main_class: str, *arguments: str, stdin: str = "") -> Future[ToolResult]:
+        """Run a command without waiting for its end."""
+        return self._thread.submit(self._run, main_class, arguments, stdin)
 
     def stop(self) -> None:
         self._process.kill()
@@ -55,12 +82,13 @@ class JavaTools:
     ) -> None:
         self.stop()
 
-    def _run(self, main_class: str, arguments: tuple[str, ...]) -> ToolResult:
+    def _run(self, main_class: str, arguments: tuple[str, ...], stdin: str) -> ToolResult:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"main": main_class, "arguments": arguments}) + "\n")
+        request = {"main": main_class, "arguments": arguments, "stdin": stdin}
+        self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(f"the Java process ended during {main_class}")
-        return ToolResult(**json.loads(line))
+        return ToolResult(" ".join((main_class, *arguments)), **json.loads(line))
