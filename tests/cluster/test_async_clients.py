@@ -71,9 +71,9 @@ async def test_send_and_iterate(config: Config, reading: Config, topic: str) -> 
             if len(values) == 100:
                 break
         await consumer.commit()
-        place = TopicPartition(topic, 0)
-        assert await consumer.committed([place]) == {place: 100}
-        assert await consumer.offset_range(place) == (0, 100)
+        tp = TopicPartition(topic, 0)
+        assert await consumer.committed([tp]) == {tp: 100}
+        assert await consumer.offset_range(tp) == (0, 100)
     assert values == list(range(100))
 
 
@@ -108,7 +108,7 @@ async def test_a_cancelled_read_blocks_nothing(reading: Config, topic: str) -> N
 async def test_records_of_a_cancelled_read_are_not_committed(
     config: Config, reading: Config, topic: str
 ) -> None:
-    place = TopicPartition(topic, 0)
+    tp = TopicPartition(topic, 0)
     await fill(config, topic, 1)
     async with asyncio.timeout(60), ruslo.AsyncConsumer(reading) as consumer:
         await consumer.subscribe([topic])
@@ -118,7 +118,7 @@ async def test_records_of_a_cancelled_read_are_not_committed(
         waiting.cancel()
         await fill(config, topic, 3)
         await consumer.commit()
-        assert await consumer.committed([place]) == {place: 1}
+        assert await consumer.committed([tp]) == {tp: 1}
         assert [(await anext(consumer)).offset for _ in range(3)] == [1, 2, 3]
 
 
@@ -155,14 +155,14 @@ async def test_an_error_is_raised_once_and_reading_continues(
         return data
 
     await fill(config, topic)
-    place = TopicPartition(topic, 0)
+    tp = TopicPartition(topic, 0)
     async with ruslo.AsyncConsumer(reading, value_deserializer=no_three) as consumer:
-        await consumer.assign({place: 3})
+        await consumer.assign({tp: 3})
         with pytest.raises(ruslo.UndecodableRecord):
             await anext(consumer)
         with pytest.raises(ruslo.UndecodableRecord):
             await consumer.poll(30)
-        await consumer.seek(place, 4)
+        await consumer.seek(tp, 4)
         assert (await anext(consumer)).offset == 4
         assert (await consumer.poll(30))[0].offset == 5
 
@@ -209,7 +209,7 @@ async def test_transactions(config: Config, reading: Config, topic: str) -> None
     target = f"{topic}-out"
     await fill(config, topic)
     manual = {**reading, "enable.auto.commit": False}
-    place = TopicPartition(topic, 0)
+    tp = TopicPartition(topic, 0)
     async with (
         ruslo.AsyncProducer({**config, "transactional.id": topic}) as producer,
         ruslo.AsyncConsumer(manual) as consumer,
@@ -220,7 +220,7 @@ async def test_transactions(config: Config, reading: Config, topic: str) -> None
                 for record in records:
                     await producer.send(target, record.value)
                 await transaction.send_offsets(consumer)
-            if consumer.position(place) == 10:
+            if consumer.position(tp) == 10:
                 break
 
         async def fail() -> None:
@@ -230,7 +230,7 @@ async def test_transactions(config: Config, reading: Config, topic: str) -> None
 
         with pytest.raises(ZeroDivisionError):
             await fail()
-        assert await consumer.committed([place]) == {place: 10}
+        assert await consumer.committed([tp]) == {tp: 10}
     committed = {**config, "isolation.level": "read_committed"}
     async with ruslo.AsyncConsumer(committed) as consumer:
         await consumer.assign({TopicPartition(target, 0): ruslo.START})
@@ -284,27 +284,27 @@ async def test_cancelling_a_transaction_before_its_end_leaves_none_open(config: 
     async with asyncio.timeout(60), ruslo.AsyncConsumer(committed) as consumer:
         await consumer.assign({TopicPartition(topic, 0): ruslo.START})
         values = [(await anext(consumer)).value for _ in range(2)]
-        assert values == [b"cancelled", b"written"], "its end was under way, and went on"
+        assert values == [b"cancelled", b"written"], "the commit had started and completes"
 
 
 async def test_rebalance_callbacks_are_coroutines_and_may_use_the_consumer(
     config: Config, reading: Config, topic: str
 ) -> None:
     await fill(config, topic)
-    heard: list[str] = []
+    calls: list[str] = []
     async with ruslo.AsyncConsumer({**reading, "enable.auto.commit": False}) as consumer:
 
         async def begin(partitions: list[TopicPartition]) -> None:
-            heard.append("assigned")
+            calls.append("assigned")
             await consumer.seek(partitions[0], 5)
 
         async def end(partitions: list[TopicPartition]) -> None:
-            heard.append("revoked")
+            calls.append("revoked")
             await consumer.commit()
 
         await consumer.subscribe([topic], on_assign=begin, on_revoke=end)
         assert [(await anext(consumer)).offset for _ in range(5)] == [5, 6, 7, 8, 9]
-    assert heard == ["assigned", "revoked"]
+    assert calls == ["assigned", "revoked"]
     async with ruslo.AsyncConsumer(reading) as consumer:
-        place = TopicPartition(topic, 0)
-        assert await consumer.committed([place]) == {place: 10}
+        tp = TopicPartition(topic, 0)
+        assert await consumer.committed([tp]) == {tp: 10}

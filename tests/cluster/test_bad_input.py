@@ -56,7 +56,7 @@ def witness(broker: EmbeddedBroker) -> Iterator[Witness]:
     witness.close()
 
 
-def complaints(broker: EmbeddedBroker) -> list[str]:
+def logged_problems(broker: EmbeddedBroker) -> list[str]:
     """Everything that the broker logged above INFO, and tracebacks."""
     return [
         line
@@ -93,12 +93,12 @@ BAD_BYTES = {
 @pytest.mark.parametrize("name", BAD_BYTES)
 def test_bytes_that_are_not_a_request(broker: EmbeddedBroker, witness: Witness, name: str) -> None:
     data, reason = BAD_BYTES[name]
-    before = complaints(broker)
+    before = logged_problems(broker)
     # Each comes from another address: errors of one address are logged once a minute.
     with PlainSocket(broker.bootstrap, f"127.0.1.{1 + list(BAD_BYTES).index(name)}") as bad:
         bad.send(data)
         assert bad.read_to_the_end() == b""
-    new = complaints(broker)[len(before) :]
+    new = logged_problems(broker)[len(before) :]
     assert len(new) == 1, new
     assert reason in new[0]
     witness.check()
@@ -107,23 +107,23 @@ def test_bytes_that_are_not_a_request(broker: EmbeddedBroker, witness: Witness, 
 def test_a_client_that_reconnects_again_and_again_is_logged_once(
     broker: EmbeddedBroker, witness: Witness
 ) -> None:
-    before = complaints(broker)
+    before = logged_problems(broker)
     for source in ("127.0.2.1", "127.0.2.2"):
         for _ in range(100):
             with PlainSocket(broker.bootstrap, source) as bad:
                 bad.send(TLS_HELLO)
                 assert bad.read_to_the_end() == b""
-    new = complaints(broker)[len(before) :]
+    new = logged_problems(broker)[len(before) :]
     assert [("127.0.2.1:" in line, "127.0.2.2:" in line) for line in new] == [(True, False), (False, True)]
     witness.check()
 
 
 def test_connections_closed_in_the_middle_of_a_request(broker: EmbeddedBroker, witness: Witness) -> None:
-    before = complaints(broker)
-    whole = frame(request_bytes(MetadataRequest(), 9))
-    for cut in range(1, len(whole)):
+    before = logged_problems(broker)
+    request = frame(request_bytes(MetadataRequest(), 9))
+    for size in range(1, len(request)):
         with PlainSocket(broker.bootstrap) as bad:
-            bad.send(whole[:cut])
+            bad.send(request[:size])
     # Many clients announce large requests and send little: an announced size alone must not cost memory.
     resident = resident_bytes(broker.pid)
     announcing = [PlainSocket(broker.bootstrap) for _ in range(100)]
@@ -134,21 +134,21 @@ def test_connections_closed_in_the_middle_of_a_request(broker: EmbeddedBroker, w
     for each in announcing:
         each.close()
     witness.check()
-    assert complaints(broker) == before, "a client that goes away is nothing to complain of"
+    assert logged_problems(broker) == before, "a client that disconnects is not logged as an error"
 
 
 def test_an_unknown_version_of_api_versions(broker: EmbeddedBroker, witness: Witness) -> None:
-    before = complaints(broker)
+    before = logged_problems(broker)
     with PlainSocket(broker.bootstrap) as client:
-        client.send(frame(struct.pack(">hhih", 18, 77, 5, -1) + b"whatever the future brings"))
+        client.send(frame(struct.pack(">hhih", 18, 77, 5, -1) + b"unknown future fields"))
         body = client.read_frame()
         assert struct.unpack_from(">i", body)[0] == 5
-        answer = ApiVersionsResponse.from_bytes(body[4:], 0)
-        assert ErrorCode(answer.error_code) is ErrorCode.UNSUPPORTED_VERSION
-        assert {0, 1, 3, 18} <= {each.api_key for each in answer.api_keys}
+        response = ApiVersionsResponse.from_bytes(body[4:], 0)
+        assert ErrorCode(response.error_code) is ErrorCode.UNSUPPORTED_VERSION
+        assert {0, 1, 3, 18} <= {each.api_key for each in response.api_keys}
         client.send(frame(request_bytes(ApiVersionsRequest(), 2)))
         assert ApiVersionsResponse.from_bytes(client.read_frame()[4:], 2).error_code == 0
-    assert complaints(broker) == before
+    assert logged_problems(broker) == before
     witness.check()
 
 
@@ -214,9 +214,9 @@ def test_batches_with_false_headers(broker: EmbeddedBroker, witness: Witness, na
     batch, code = BAD_BATCHES[name]
     with PlainSocket(broker.bootstrap) as client:
         end = client.end_offset(Witness.TOPIC)
-        answer, message = client.produce(Witness.TOPIC, 0, batch)
-        assert answer in ((code,) if code else (ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE))
-        assert message, "the producer is told why"
+        response, message = client.produce(Witness.TOPIC, 0, batch)
+        assert response in ((code,) if code else (ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE))
+        assert message, "the producer gets a message"
         assert client.end_offset(Witness.TOPIC) == end
     witness.check()
 
@@ -256,11 +256,11 @@ def test_a_bomb_that_was_not_decoded_is_harmless_in_a_search_by_time(
     with PlainSocket(broker.bootstrap) as client:
         # No config of this topic makes the broker decode records.
         assert client.produce("opaque", 0, bomb(Codec.ZSTD))[0] is ErrorCode.NONE
-        asked = ListOffsetsPartition(partition_index=0, timestamp=1)
-        topic = ListOffsetsTopic(name="opaque", partitions=[asked])
+        partition = ListOffsetsPartition(partition_index=0, timestamp=1)
+        topic = ListOffsetsTopic(name="opaque", partitions=[partition])
         client.send(frame(request_bytes(ListOffsetsRequest(replica_id=-1, topics=[topic]), 5)))
-        answer = ListOffsetsResponse.from_bytes(client.read_frame()[4:], 5)
-        assert ErrorCode(answer.topics[0].partitions[0].error_code) is ErrorCode.CORRUPT_MESSAGE
+        response = ListOffsetsResponse.from_bytes(client.read_frame()[4:], 5)
+        assert ErrorCode(response.topics[0].partitions[0].error_code) is ErrorCode.CORRUPT_MESSAGE
     assert resident_bytes(broker.pid) - resident < BOMB_BYTES
     witness.check()
 
@@ -312,7 +312,7 @@ def test_topic_names_that_are_invalid(broker: EmbeddedBroker, witness: Witness, 
 def test_topics_and_settings_that_are_invalid(broker: EmbeddedBroker, witness: Witness) -> None:
     admin = witness.admin
     known = set(admin.list_topics(timeout=60).topics)
-    before = complaints(broker)
+    before = logged_problems(broker)
     for topic, code in (
         (NewTopic("t", 0, 1), ErrorCode.INVALID_PARTITIONS),
         (NewTopic("t", 1, 3), ErrorCode.INVALID_REPLICATION_FACTOR),
@@ -336,7 +336,7 @@ def test_topics_and_settings_that_are_invalid(broker: EmbeddedBroker, witness: W
         assert error_of(future) is ErrorCode.INVALID_CONFIG
     assert error_of(admin.delete_topics(["nowhere"])["nowhere"]) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert set(admin.list_topics(timeout=60).topics) == known
-    assert len(complaints(broker)) <= len(before)
+    assert len(logged_problems(broker)) <= len(before)
     witness.check()
 
 
@@ -358,7 +358,7 @@ class Volume:
         self.data.mkdir()
 
     def vanish(self) -> None:
-        """Behave like a disk that is pulled out: open files stay, names are gone."""
+        """Behave like a disk that is pulled out: open files stay usable, names disappear."""
         subprocess.run(["umount", "--lazy", str(self.path)], check=False, capture_output=True)
 
 
@@ -399,19 +399,19 @@ def test_a_full_disk(tmp_path: Path, volume: Volume) -> None:
         filler = volume.path / "filler"
         filler.write_bytes(bytes(6_000_000))
         acked = 0
-        while (answer := client.produce("t", full[0], batch))[0] is ErrorCode.NONE:
+        while (response := client.produce("t", full[0], batch))[0] is ErrorCode.NONE:
             acked += 1
             assert acked < 100
-        assert answer[0] is ErrorCode.KAFKA_STORAGE_ERROR
-        assert "No space left on device" in (answer[1] or "")
+        assert response[0] is ErrorCode.KAFKA_STORAGE_ERROR
+        assert "No space left on device" in (response[1] or "")
         for _ in range(20):
             assert client.produce("t", full[0], batch)[0] is ErrorCode.KAFKA_STORAGE_ERROR
-        time.sleep(0.3)  # checkpoints are written meanwhile and find no space either
+        time.sleep(0.3)  # checkpoints fail for the same reason
         for index in spared:
             assert client.produce("t", index, batch)[0] is ErrorCode.NONE
         assert client.end_offset("t", full[0]) == acked
         witness.check()
-        reports = [line for line in complaints(broker) if "No space left" in line]
+        reports = [line for line in logged_problems(broker) if "No space left" in line]
         assert len(reports) == 1, reports
 
         filler.unlink()
@@ -442,7 +442,7 @@ def test_a_log_directory_that_fails(tmp_path: Path, volume: Volume) -> None:
         volume.vanish()
         deadline = time.monotonic() + 60
         while client.produce("t", lost[0], batch)[0] is ErrorCode.NONE:
-            assert time.monotonic() < deadline, "the broker does not notice that a directory is gone"
+            assert time.monotonic() < deadline, "the broker does not detect the failed directory"
             time.sleep(0.02)
         for index in lost:
             assert client.produce("t", index, batch)[0] is ErrorCode.KAFKA_STORAGE_ERROR
@@ -450,7 +450,7 @@ def test_a_log_directory_that_fails(tmp_path: Path, volume: Volume) -> None:
             assert client.produce("t", index, batch)[0] is ErrorCode.NONE
             assert client.end_offset("t", index) == 2
         witness.check()
-        offline = [line for line in complaints(broker) if "goes offline" in line]
+        offline = [line for line in logged_problems(broker) if "goes offline" in line]
         assert len(offline) == 1, offline
         assert str(volume.data) in offline[0]
         witness.create("later", 2)
@@ -468,7 +468,7 @@ def test_the_only_log_directory_fails(tmp_path: Path, volume: Volume) -> None:
     while broker.running:
         with contextlib.suppress(ConnectionError), PlainSocket(broker.bootstrap) as client:
             client.produce(Witness.TOPIC, 0, good_batch())
-        assert time.monotonic() < deadline, "a broker without any directory goes on"
+        assert time.monotonic() < deadline, "a broker without a log directory keeps running"
         time.sleep(0.05)
     with pytest.raises(BrokerFailed, match=r"(?s)has failed|failed:"):
         broker.close()
@@ -543,7 +543,7 @@ def test_settings_that_are_unknown_or_without_effect() -> None:
         "background.threads": "3",
     }
     with EmbeddedBroker(properties) as broker:
-        lines = complaints(broker)
+        lines = logged_problems(broker)
     assert (
         sum("unknown setting log.retension.ms is ignored; did you mean log.retention.ms?" in x for x in lines)
         == 1

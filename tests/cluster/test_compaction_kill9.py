@@ -32,11 +32,11 @@ PROPERTIES = {
 }
 
 
-def write(bootstrap: str, chance: random.Random, values: dict[bytes, bytes], count: int) -> None:
+def write(bootstrap: str, source: random.Random, values: dict[bytes, bytes], count: int) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "compression.type": "lz4"})
     for _ in range(count):
-        key = b"key-%d" % chance.randrange(KEYS)
-        values[key] = b"%d " % chance.getrandbits(60) + chance.randbytes(VALUE_BYTES)
+        key = b"key-%d" % source.randrange(KEYS)
+        values[key] = b"%d " % source.getrandbits(60) + source.randbytes(VALUE_BYTES)
         producer.produce(TOPIC, values[key], key)
     assert producer.flush(60) == 0
 
@@ -58,7 +58,7 @@ def last_base(log: Path) -> int:
 
 
 def test_kill_9_during_compaction(tmp_path: Path) -> None:
-    chance = random.Random(11)
+    source = random.Random(11)
     values: dict[bytes, bytes] = {}
     node = RusloNode(tmp_path, properties=PROPERTIES)
     interrupted = 0
@@ -68,14 +68,14 @@ def test_kill_9_during_compaction(tmp_path: Path) -> None:
     log = node.data_dirs[0] / f"{TOPIC}-0"
     try:
         for _ in range(KILLS):
-            write(node.bootstrap, chance, values, 1500)
+            write(node.bootstrap, source, values, 1500)
             assert dict(read(node.bootstrap)) == values
-            time.sleep(chance.random() * 0.2)
+            time.sleep(source.random() * 0.2)
             node.kill()
             interrupted += any(path.suffix in (".cleaned", ".swap", ".deleted") for path in log.iterdir())
             node.start()
             assert dict(read(node.bootstrap)) == values
-        write(node.bootstrap, chance, values, 1500)
+        write(node.bootstrap, source, values, 1500)
         checkpoint = node.data_dirs[0] / "cleaner-offset-checkpoint"
         deadline_s = time.monotonic() + 60
         while (

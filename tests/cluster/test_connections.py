@@ -66,8 +66,8 @@ def test_a_thousand_idle_connections(broker: EmbeddedBroker, witness: Witness) -
 
 
 def fetch_everything(client: PlainSocket) -> None:
-    place = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=200_000_000)
-    request = FetchRequest(max_bytes=200_000_000, topics=[FetchTopic(topic="large", partitions=[place])])
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=200_000_000)
+    request = FetchRequest(max_bytes=200_000_000, topics=[FetchTopic(topic="large", partitions=[partition])])
     client.send(frame(request_bytes(request, 11)))
 
 

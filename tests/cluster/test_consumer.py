@@ -122,8 +122,8 @@ def test_closing_commits_processed_records_only(config: Config, topic: str) -> N
     with ruslo.Consumer(config) as consumer:
         consumer.subscribe([topic])
         records = list(itertools.islice(consumer, 7))
-    given = [sum(record.partition == partition for record in records) for partition in range(2)]
-    assert [offset or 0 for offset in committed(config, topic)] == given
+    delivered = [sum(record.partition == partition for record in records) for partition in range(2)]
+    assert [offset or 0 for offset in committed(config, topic)] == delivered
 
 
 def test_a_record_whose_processing_failed_is_delivered_again(config: Config, topic: str) -> None:
@@ -152,12 +152,12 @@ def test_commit_covers_all_delivered_records(config: Config, topic: str) -> None
         for record in itertools.islice(consumer, 5):
             last = record
         consumer.commit()
-        given = consumer.positions()
-        assert given[TopicPartition(topic, last.partition)] == last.offset + 1
+        delivered = consumer.positions()
+        assert delivered[TopicPartition(topic, last.partition)] == last.offset + 1
         next(consumer)
     stored = committed(config, topic)
     assert [stored[partition] or 0 for partition in range(2)] == [
-        given.get(TopicPartition(topic, partition), 0) for partition in range(2)
+        delivered.get(TopicPartition(topic, partition), 0) for partition in range(2)
     ]
 
 
@@ -184,9 +184,9 @@ def test_a_record_that_cannot_be_decoded_is_raised_until_a_seek(config: Config, 
             raise ValueError("unlucky")
         return data
 
-    place = TopicPartition(topic, 0)
+    tp = TopicPartition(topic, 0)
     with ruslo.Consumer(config, value_deserializer=no_seven) as consumer:
-        consumer.assign({place: ruslo.START})
+        consumer.assign({tp: ruslo.START})
         seen: list[bytes | None] = []
 
         def read_forever() -> None:
@@ -205,37 +205,37 @@ def test_a_record_that_cannot_be_decoded_is_raised_until_a_seek(config: Config, 
 def test_a_header_key_that_is_not_utf8_hides_no_record_before_it(
     broker: EmbeddedBroker, config: Config, topic: str
 ) -> None:
-    place = TopicPartition(topic, 0)
+    tp = TopicPartition(topic, 0)
     now_ms = time.time_ns() // 1_000_000
     batch = build_batch(
         [
             Record(0, now_ms, None, b"before"),
             Record(1, now_ms, None, b"odd", (("caf\udce9", b""),)),
-            Record(2, now_ms, None, b"behind"),
+            Record(2, now_ms, None, b"after"),
         ]
     )
-    with_admin(broker.bootstrap, lambda admin: RawClient(admin.cluster).produce({place: batch}))
+    with_admin(broker.bootstrap, lambda admin: RawClient(admin.cluster).produce({tp: batch}))
     with ruslo.Consumer(config) as consumer:
-        consumer.assign({place: 10})
+        consumer.assign({tp: 10})
         assert [record.value for record in consumer.poll(30)] == [b"before"]
         for _ in range(2):
             with pytest.raises(ruslo.UndecodableRecord, match=r"header names .* at offset 11 .* seek to 12"):
                 consumer.poll(30)
-        consumer.seek(place, 12)
-        assert next(consumer).value == b"behind"
+        consumer.seek(tp, 12)
+        assert next(consumer).value == b"after"
 
 
 def test_records_of_an_interrupted_poll_are_delivered_again(config: Config, topic: str) -> None:
-    place = TopicPartition(topic, 0)
+    tp = TopicPartition(topic, 0)
     with ruslo.Consumer({**config, "max.poll.records": 3}) as consumer:
         consumer.keeps_last_delivery = True
-        consumer.assign({place: ruslo.START})
+        consumer.assign({tp: ruslo.START})
         assert [record.offset for record in consumer.poll(30)] in ([0], [0, 1], [0, 1, 2])
-        position = consumer.position(place)
+        position = consumer.position(tp)
         assert position is not None
         assert consumer.poll(30)
         consumer.undeliver()
-        assert consumer.position(place) == position
+        assert consumer.position(tp) == position
         consumer.undeliver()
         assert [record.offset for record in itertools.islice(consumer, 2)] == [position, position + 1]
 
@@ -304,22 +304,22 @@ def test_the_consumer_waits_for_offsets_of_an_open_transaction(
 def test_rebalances_call_the_listeners_and_lose_nothing(
     config: Config, topic: str, protocol: dict[str, ClientConfigValue]
 ) -> None:
-    story: list[tuple[str, list[TopicPartition]]] = []
+    rebalances: list[tuple[str, list[TopicPartition]]] = []
     both = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
     settings = {**config, **protocol, "auto.commit.interval.ms": 60_000}
     with ruslo.Consumer(settings) as one:
         one.subscribe(
             [topic],
-            on_assign=lambda partitions: story.append(("one gets", sorted(partitions))),
-            on_revoke=lambda partitions: story.append(("one loses", sorted(partitions))),
+            on_assign=lambda partitions: rebalances.append(("assigned", sorted(partitions))),
+            on_revoke=lambda partitions: rebalances.append(("revoked", sorted(partitions))),
         )
         first = list(itertools.islice(one, 20))
         assert len({(record.partition, record.offset) for record in first}) == 20
-        assert story[0] == ("one gets", both)
+        assert rebalances[0] == ("assigned", both)
         with ruslo.Consumer(settings) as two:
             two.subscribe([topic])
             wait_until(lambda: len(one.assignment()) == 1 and len(two.assignment()) == 1, one, two)
-            lost = [partitions for what, partitions in story if what == "one loses"]
+            lost = [partitions for what, partitions in rebalances if what == "revoked"]
             assert lost
             # All 20 records are processed: offsets of moved partitions were committed, so none is read again.
             assert two.poll(0.5) == []

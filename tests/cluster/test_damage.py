@@ -51,13 +51,13 @@ async def first_offset_read(bootstrap: str, offset: int) -> tuple[ErrorCode, int
         described = await connection.request(
             MetadataRequest(topics=[MetadataRequestTopic(name="t")]), MetadataResponse
         )
-        asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
-        topic = FetchTopic(topic="t", topic_id=described.topics[0].topic_id, partitions=[asked])
+        partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+        topic = FetchTopic(topic="t", topic_id=described.topics[0].topic_id, partitions=[partition])
         request = FetchRequest(session_epoch=-1, max_bytes=1 << 20, topics=[topic])
         response = await connection.request(request, FetchResponse)
-        (answer,) = response.responses[0].partitions
-        bases = [header.base_offset for _, header in iter_batches(answer.records or b"")]
-        return ErrorCode(answer.error_code), bases[0] if bases else -1
+        (fetched,) = response.responses[0].partitions
+        bases = [header.base_offset for _, header in iter_batches(fetched.records or b"")]
+        return ErrorCode(fetched.error_code), bases[0] if bases else -1
     finally:
         await connection.close()
 

@@ -42,15 +42,15 @@ def test_dev_prints_one_line_serves_and_leaves_nothing(tmp_path: Path, number: s
 
 def test_dev_keeps_its_data_in_the_given_directory(tmp_path: Path) -> None:
     port = free_port()
-    for turn in range(2):
+    for run in range(2):
         process = start(
             "dev", "--port", str(port), "--data-dir", str(tmp_path / "data"), "--set", "num.partitions=2"
         )
         assert process.stdout is not None
         assert process.stdout.readline() == f"bootstrap.servers=127.0.0.1:{port}\n"
         cli = Cli(f"127.0.0.1:{port}")
-        cli.ok("produce", "t", "-p", "0", stdin=f"turn {turn}\n")
-        assert cli.ok("consume", "t", "-e").splitlines() == [f"turn {n}" for n in range(turn + 1)]
+        cli.ok("produce", "t", "-p", "0", stdin=f"run {run}\n")
+        assert cli.ok("consume", "t", "-e").splitlines() == [f"run {n}" for n in range(run + 1)]
         assert [topic["partitions"] for topic in cli.json("topic", "list")] == [2]
         assert finish(process, signal.SIGINT)[0] == 0
 

@@ -1,6 +1,6 @@
 """Consumers that are killed and started at random under load: nothing is lost, nothing applied twice.
 
-RUSLO_CHAOS_SECONDS sets how long the chaos lasts; `make soak` takes minutes for it.
+RUSLO_CHAOS_SECONDS sets the duration; `make soak` runs for minutes.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Load(threading.Thread):
             self.failures.append(str(error))
 
 
-class Crowd:
+class Members:
     """The running members of all groups."""
 
     def __init__(self, bootstrap: str, groups: list[ChaosGroup]) -> None:
@@ -154,34 +154,34 @@ def test_no_record_is_lost_or_applied_twice(node: Node, tmp_path: Path) -> None:
     groups = [ChaosGroup(*kind, TOPIC, tmp_path) for kind in GROUP_KINDS]
     prepare(node, groups)
     load = Load(node.bootstrap)
-    crowd = Crowd(node.bootstrap, groups)
+    members = Members(node.bootstrap, groups)
     load.start()
     try:
         for number in range(MEMBERS):
-            crowd.join(groups[number % len(groups)])
+            members.join(groups[number % len(groups)])
         end = time.monotonic() + CHAOS_S
         while time.monotonic() < end:
             time.sleep(source.uniform(0.2, 1.0))
-            crowd.check_alive()
-            if len(crowd) >= MEMBERS or (len(crowd) > MEMBERS // 2 and source.random() < 0.5):
-                index = source.randrange(len(crowd))
-                (crowd.leave if source.random() < 0.25 else crowd.kill)(index)
+            members.check_alive()
+            if len(members) >= MEMBERS or (len(members) > MEMBERS // 2 and source.random() < 0.5):
+                index = source.randrange(len(members))
+                (members.leave if source.random() < 0.25 else members.kill)(index)
             else:
-                crowd.join(source.choice(groups))
+                members.join(source.choice(groups))
         load.stopping.set()
         load.join(90)
-        crowd.fill_up()
+        members.fill_up()
         wanted = {(partition, offset) for partition, sent in enumerate(load.sent) for offset in range(sent)}
         deadline = time.monotonic() + 90
         while not all(wanted <= applied(group).keys() for group in groups) and time.monotonic() < deadline:
             time.sleep(0.5)
-        crowd.check_alive()
+        members.check_alive()
     finally:
         load.stopping.set()
-        crowd.stop()
+        members.stop()
 
     assert load.failures == []
-    print(f"\n{sum(load.sent)} records, {crowd.joins} joins, {crowd.kills} kills")
+    print(f"\n{sum(load.sent)} records, {members.joins} joins, {members.kills} kills")
     for group in groups:
         times = applied(group)
         repeated = sum(count - 1 for count in times.values())

@@ -49,9 +49,9 @@ class Committer(threading.Thread):
         self._consumer = Consumer(settings)
 
     def run(self) -> None:
-        place = TopicPartition(TOPIC, 0)
+        tp = TopicPartition(TOPIC, 0)
         if self._kind == "plain":
-            self._consumer.assign([place])
+            self._consumer.assign([tp])
         else:
             self._consumer.subscribe([TOPIC])
         while not self.ended.is_set():
@@ -94,13 +94,13 @@ def test_acked_commits_survive_kill_9(node: Node) -> None:
     admin = AdminClient({"bootstrap.servers": node.bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(timeout=30)
     committers = [Committer(node.bootstrap, number, kind) for number, kind in enumerate(KINDS)]
-    chance = random.Random(848)
+    source = random.Random(848)
     for committer in committers:
         committer.start()
     try:
         for _ in range(KILLS):
             wait_for_progress(committers)
-            time.sleep(chance.uniform(0, 0.3))
+            time.sleep(source.uniform(0, 0.3))
             acked = [committer.acked for committer in committers]
             node.kill()
             node.start()
@@ -121,10 +121,10 @@ def committed(node: Node, group: str) -> int:
     """The committed offset, after the coordinator has loaded."""
     reader = Consumer({"bootstrap.servers": node.bootstrap, "group.id": group, "log_level": 0})
     try:
-        (place,) = reader.committed([TopicPartition(TOPIC, 0)], timeout=30)
+        (tp,) = reader.committed([TopicPartition(TOPIC, 0)], timeout=30)
     finally:
         reader.close()
-    return place.offset
+    return tp.offset
 
 
 def wait_for_progress(committers: list[Committer]) -> None:

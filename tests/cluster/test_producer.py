@@ -83,8 +83,8 @@ def test_keys_go_where_java_puts_them(config: Config, topic: str) -> None:
     # The results of Kafka's murmur2 for these keys; its partitioner drops the sign.
     hashes = {"21": -973_932_308, "a": -1_563_381_124, "foobar": -790_332_482}
     with ruslo.Producer(config) as producer:
-        places = {key: producer.send(topic, b"", key=key).result(30).partition for key in hashes}
-    assert places == {key: (value & 0x7FFFFFFF) % 3 for key, value in hashes.items()}
+        partitions = {key: producer.send(topic, b"", key=key).result(30).partition for key in hashes}
+    assert partitions == {key: (value & 0x7FFFFFFF) % 3 for key, value in hashes.items()}
 
 
 def test_serializers_and_partitioner_are_callables(config: Config, topic: str) -> None:
@@ -118,8 +118,8 @@ def test_a_header_key_that_utf8_cannot_encode_does_not_crash_the_process(config:
 def test_round_robin(config: Config, topic: str) -> None:
     rotating = {**config, "partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner"}
     with ruslo.Producer(rotating) as producer:
-        places = [producer.send(topic, b"x", key="same").result(30).partition for _ in range(6)]
-    assert places == [0, 1, 2, 0, 1, 2]
+        partitions = [producer.send(topic, b"x", key="same").result(30).partition for _ in range(6)]
+    assert partitions == [0, 1, 2, 0, 1, 2]
 
 
 def test_a_topic_that_is_not_created(
@@ -297,7 +297,7 @@ def test_offsets_of_a_consumer_in_a_transaction(config: Config, topic: str) -> N
     with ruslo.Producer(config) as producer:
         for number in range(10):
             producer.send(topic, b"%d" % number, partition=0)
-    place = ruslo.TopicPartition(topic, 0)
+    tp = ruslo.TopicPartition(topic, 0)
     reading: Config = {
         **config,
         "group.id": topic,
@@ -313,25 +313,25 @@ def test_offsets_of_a_consumer_in_a_transaction(config: Config, topic: str) -> N
             for record in records:
                 producer.send(target, record.value)
             transaction.send_offsets(consumer)
-        assert consumer.committed([place]) == {place: len(records)}
+        assert consumer.committed([tp]) == {tp: len(records)}
         next(consumer.batches())
         with pytest.raises(ZeroDivisionError):
             _fail_in_transaction(producer, target, consumer)
-        assert consumer.committed([place]) == {place: len(records)}
+        assert consumer.committed([tp]) == {tp: len(records)}
     assert values(config, target) == [record.value for record in records]
 
 
 def test_the_consumer_waits_for_offsets_of_an_open_transaction(config: Config, topic: str) -> None:
     """Reporting no offset would make the consumer start from the beginning."""
-    place = ruslo.TopicPartition(topic, 0)
+    tp = ruslo.TopicPartition(topic, 0)
     reading: Config = {**config, "group.id": topic, "isolation.level": "read_committed"}
     producer = ruslo.Producer({**config, "transactional.id": topic})
     with producer, ruslo.Consumer(reading) as consumer:
         with producer.transaction() as transaction:
-            transaction.send_offsets(consumer, {place: 7})
+            transaction.send_offsets(consumer, {tp: 7})
             with pytest.raises(ruslo.RequestTimedOut, match="no response within 1 s"):
-                consumer.committed([place], 1.0)
-        assert consumer.committed([place]) == {place: 7}
+                consumer.committed([tp], 1.0)
+        assert consumer.committed([tp]) == {tp: 7}
 
 
 def test_a_newer_producer_fences_the_older(config: Config, topic: str) -> None:

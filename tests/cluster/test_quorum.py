@@ -20,22 +20,22 @@ ResultT = TypeVar("ResultT")
 SHORT_SESSIONS = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "300"}
 
 
-def ask(bootstrap: str, question: Callable[[Admin], Awaitable[ResultT]]) -> ResultT:
-    async def asking() -> ResultT:
+def call_admin(bootstrap: str, call: Callable[[Admin], Awaitable[ResultT]]) -> ResultT:
+    async def run() -> ResultT:
         async with Admin(bootstrap, api_timeout_ms=30_000) as admin:
-            return await question(admin)
+            return await call(admin)
 
-    return asyncio.run(asking())
+    return asyncio.run(run())
 
 
 def create(bootstrap: str, name: str, partitions: int = 3) -> None:
-    created = ask(bootstrap, lambda admin: admin.topics.create([NewTopic(name, partitions, 1)]))
+    created = call_admin(bootstrap, lambda admin: admin.topics.create([NewTopic(name, partitions, 1)]))
     assert not isinstance(created[name], KafkaError), created[name]
 
 
 def topics(node: QuorumNode) -> set[str]:
     """The topics that this broker knows."""
-    listed = ask(node.bootstrap, lambda admin: admin.topics.list())
+    listed = call_admin(node.bootstrap, lambda admin: admin.topics.list())
     return {topic.name for topic in listed}
 
 
@@ -50,7 +50,7 @@ def _has_topics(node: QuorumNode, names: set[str]) -> bool | None:
 
 
 def _is_fenced(cluster: QuorumCluster, node_id: int) -> bool | None:
-    described = ask(cluster.bootstrap, lambda admin: admin.brokers.describe_cluster())
+    described = call_admin(cluster.bootstrap, lambda admin: admin.brokers.describe_cluster())
     return all(broker.fenced for broker in described.brokers if broker.node.id == node_id) or None
 
 
@@ -58,8 +58,8 @@ def test_metadata_survives_kill_9_of_every_leader_in_turn(tmp_path: Path) -> Non
     with QuorumCluster(tmp_path, properties=SHORT_SESSIONS).start() as cluster:
         for number, node in enumerate(cluster.brokers):
             create(node.bootstrap, f"through-{node.node_id}")
-            assert f"through-{node.node_id}" in topics(node), f"broker {number} must know what it answered"
-        made = [f"through-{node.node_id}" for node in cluster.brokers]
+            assert f"through-{node.node_id}" in topics(node), f"broker {number} must know its own topic"
+        created = [f"through-{node.node_id}" for node in cluster.brokers]
         for _ in range(2):
             killed = cluster.leader()
             cluster.nodes[killed].kill()
@@ -67,9 +67,9 @@ def test_metadata_survives_kill_9_of_every_leader_in_turn(tmp_path: Path) -> Non
             # The only replica of a partition must not be placed on the dead broker before it is fenced.
             cluster.until(partial(_is_fenced, cluster, killed))
             create(cluster.bootstrap, f"without-{killed}")
-            made.append(f"without-{killed}")
+            created.append(f"without-{killed}")
             cluster.start([cluster.nodes[killed]])
-            wait_for_topics(cluster, *made)
+            wait_for_topics(cluster, *created)
 
 
 def test_a_whole_cluster_restarts(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_clean_shutdown_hands_the_leadership_over(tmp_path: Path) -> None:
         cluster.nodes[before.leader_id].stop()
         after = cluster.leader(other_than=before.leader_id)
         create(cluster.bootstrap, "handed-over")
-        assert cluster.quorum().leader_epoch == before.leader_epoch + 1, "no election was lost on the way"
+        assert cluster.quorum().leader_epoch == before.leader_epoch + 1, "there must be exactly one election"
         assert after in {1, 2, 3}
 
 

@@ -1,6 +1,6 @@
-"""Transactional producers and consumers in processes of their own; they and the broker are killed at random.
+"""Transactional producers and consumers in their own processes; they and the broker are killed at random.
 
-RUSLO_CHAOS_SECONDS sets how long the chaos lasts; `make soak` takes minutes for it.
+RUSLO_CHAOS_SECONDS sets the duration; `make soak` runs for minutes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def node(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Node]:
 
 def test_histories_have_no_anomaly_when_clients_and_brokers_are_killed(node: Node, tmp_path: Path) -> None:
     seed = random.randrange(1 << 32)
-    chance = random.Random(seed)
+    source = random.Random(seed)
     restarts = 0
     settings = WorkloadSettings(
         bootstrap=node.bootstrap,
@@ -44,10 +44,10 @@ def test_histories_have_no_anomaly_when_clients_and_brokers_are_killed(node: Nod
     with Workload(settings, seed=seed) as workload:
         end = time.monotonic() + CHAOS_S
         while time.monotonic() < end or not restarts:
-            time.sleep(chance.uniform(0.1, 1.2))
-            if chance.random() < 0.35:
+            time.sleep(source.uniform(0.1, 1.2))
+            if source.random() < 0.35:
                 node.kill()
-                time.sleep(chance.uniform(0, 0.3))
+                time.sleep(source.uniform(0, 0.3))
                 node.start()
                 restarts += 1
             else:

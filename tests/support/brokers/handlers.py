@@ -24,6 +24,6 @@ async def exchange(
         version = request.MAX_VERSION
     received = type(request).from_bytes(request.to_bytes(version), version)
     context = RequestContext(api_version=version, listener_name=listener)
-    answer = handle(services, received, context)
-    response = await answer if isawaitable(answer) else answer
+    response = handle(services, received, context)
+    response = await response if isawaitable(response) else response
     return type(response).from_bytes(response.to_bytes(version), version)

@@ -73,7 +73,7 @@ class ApacheKafkaCluster:
             node.launch()
         try:
             for node_id in self.nodes:
-                self.wait_for_brokers(len(self.nodes), asked=node_id, timeout_s=timeout_s)
+                self.wait_for_brokers(len(self.nodes), node_id=node_id, timeout_s=timeout_s)
         except RuntimeError:
             self.stop()
             raise
@@ -82,9 +82,9 @@ class ApacheKafkaCluster:
             raise RuntimeError(f"the cluster did not come up\n{self.log_tail(15)}") from None
         return self
 
-    def wait_for_brokers(self, count: int, *, asked: int = 1, timeout_s: float = 60) -> None:
+    def wait_for_brokers(self, count: int, *, node_id: int = 1, timeout_s: float = 60) -> None:
         """Wait until a node lists this many brokers."""
-        port = self.nodes[asked].port
+        port = self.nodes[node_id].port
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             for node in self.nodes.values():
@@ -96,7 +96,7 @@ class ApacheKafkaCluster:
             except OSError:
                 pass
             time.sleep(0.1)
-        raise TimeoutError(f"node {asked} did not name {count} brokers within {timeout_s:.0f} s")
+        raise TimeoutError(f"node {node_id} did not name {count} brokers within {timeout_s:.0f} s")
 
     def log_tail(self, lines: int = 40) -> str:
         """The last lines of each node's output."""

@@ -86,8 +86,8 @@ class LiveCluster:
     @property
     def leader_id(self) -> int:
         """The leader that all running nodes know; -1 unless they agree."""
-        told = {node.raft.leader_id for node in self.nodes.values()}
-        return told.pop() if len(told) == 1 else -1
+        leaders = {node.raft.leader_id for node in self.nodes.values()}
+        return leaders.pop() if len(leaders) == 1 else -1
 
 
 @contextlib.asynccontextmanager

@@ -50,19 +50,19 @@ TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 
 
-def run(story: Coroutine[Any, Any, None], timeout_s: float = 30) -> None:
+def run(coroutine: Coroutine[Any, Any, None], timeout_s: float = 30) -> None:
     """Run a coroutine on the event loop that the broker uses in production."""
 
     async def bounded() -> None:
         async with asyncio.timeout(timeout_s):
-            await story
+            await coroutine
 
     uvloop.run(bounded())
 
 
 async def until(condition: Callable[[], bool]) -> None:
     """Return once the condition holds; the time limit of the test ends a wait in vain."""
-    while not condition():  # noqa: ASYNC110 (what is waited for has no event)
+    while not condition():  # noqa: ASYNC110 (the condition has no event)
         await asyncio.sleep(0.001)
 
 
@@ -162,8 +162,8 @@ class LiveNode:
         **settings: Any,
     ) -> PartitionProduceResponse:
         request = self.produce_request({(topic, index): batch}, **settings)
-        answer = await client.call(request, ProduceResponse, version)
-        return answer.responses[0].partition_responses[0]
+        response = await client.call(request, ProduceResponse, version)
+        return response.responses[0].partition_responses[0]
 
     def fetch_request(
         self, partitions: Sequence[tuple[str, FetchPartition]], *, max_wait_ms: int = 0, **settings: Any
@@ -190,16 +190,17 @@ class LiveNode:
         last_fetched_epoch: int = -1,
         **settings: Any,
     ) -> PartitionData:
-        asked = FetchPartition(
+        partition = FetchPartition(
             partition=index,
             fetch_offset=offset,
             partition_max_bytes=max_bytes,
             current_leader_epoch=current_leader_epoch,
             last_fetched_epoch=last_fetched_epoch,
         )
-        answer = await client.call(self.fetch_request([(topic, asked)], **settings), FetchResponse, version)
-        assert answer.error_code == 0
-        return answer.responses[0].partitions[0]
+        request = self.fetch_request([(topic, partition)], **settings)
+        response = await client.call(request, FetchResponse, version)
+        assert response.error_code == 0
+        return response.responses[0].partitions[0]
 
     def _id_or_unknown(self, topic: str) -> Uuid:
         known = self.node.metadata.image.topics.by_name.get(topic)

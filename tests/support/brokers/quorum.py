@@ -1,4 +1,4 @@
-"""Several nodes of Ruslo that form one cluster, each in a process of its own."""
+"""Several nodes of Ruslo that form one cluster, each in its own process."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def properties_for_roles(
         "broker": f"PLAINTEXT://{address}:{port}",
         "controller": f"CONTROLLER://{address}:{controller_port}",
     }
-    asked = roles.split(",")
+    chosen = roles.split(",")
     properties = {
         "process.roles": roles,
-        "listeners": ",".join(text for role, text in listeners.items() if role in asked),
+        "listeners": ",".join(text for role, text in listeners.items() if role in chosen),
     }
-    if "broker" not in asked:
+    if "broker" not in chosen:
         properties["advertised.listeners"] = listeners["controller"]
     return properties
 
@@ -215,7 +215,7 @@ class QuorumCluster:
             if result is not None:
                 return result
             time.sleep(0.02)
-        raise TimeoutError(f"not within {timeout_s:.0f} s; the nodes' last words:\n{self.log_tail(15)}")
+        raise TimeoutError(f"not within {timeout_s:.0f} s. Last log lines:\n{self.log_tail(15)}")
 
     def log_tail(self, lines: int = 40) -> str:
         """The last lines of each node's output."""

@@ -1,4 +1,4 @@
-"""Ruslo as its users run it: the installed `ruslo` command in a process of its own."""
+"""Ruslo as its users run it: the installed `ruslo` command in its own process."""
 
 from __future__ import annotations
 

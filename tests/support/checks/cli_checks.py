@@ -253,8 +253,8 @@ class CliChecks:
 
     def test_lines_round_trip(self, cli: Cli) -> None:
         topic = cli.new_topic()
-        said = cli.ok("produce", topic, stdin="one\ntwo\n\nfour")
-        assert said == f"4 acknowledged in {topic}: partition 0 offsets 0..3\n"
+        output = cli.ok("produce", topic, stdin="one\ntwo\n\nfour")
+        assert output == f"4 acknowledged in {topic}: partition 0 offsets 0..3\n"
         assert cli.ok("consume", topic, "--exit") == "one\ntwo\n\nfour\n"
 
     def test_keys_headers_nulls_and_partitions(self, cli: Cli) -> None:
@@ -329,8 +329,8 @@ class CliChecks:
 
     def test_an_invalid_json_line_is_reported(self, cli: Cli) -> None:
         topic = cli.new_topic()
-        said = cli.fails("produce", topic, "--json", stdin='{"value":"good"}\n{"valu":"bad"}\n')
-        assert "line 2: unknown field 'valu'" in said
+        output = cli.fails("produce", topic, "--json", stdin='{"value":"good"}\n{"valu":"bad"}\n')
+        assert "line 2: unknown field 'valu'" in output
         assert cli.ok("consume", topic, "-e") == "good\n"
 
     def test_a_file_and_a_whole_file(self, cli: Cli, tmp_path: Path) -> None:
@@ -368,15 +368,15 @@ class CliChecks:
         assert "topic 'none-such' does not exist" in cli.fails("consume", "none-such", "-e")
         topic = cli.new_topic("-p", "2")
         assert "Use a partition from 0 to 1" in cli.fails("consume", topic, "-p", "5")
-        said = cli.fails("produce", topic, "-p", "9", stdin="x\n")
-        assert "has no partition 9: it has 2 partitions, 0 to 1" in said
-        assert "were sent" not in said
+        output = cli.fails("produce", topic, "-p", "9", stdin="x\n")
+        assert "has no partition 9: it has 2 partitions, 0 to 1" in output
+        assert "were sent" not in output
 
     def test_a_record_that_is_too_large(self, cli: Cli) -> None:
         topic = cli.new_topic("-c", "max.message.bytes=1000")
-        said = cli.fails("produce", topic, "--whole", stdin=os.urandom(5000))
-        assert "MESSAGE_TOO_LARGE" in said
-        assert "Raise max.message.bytes" in said
+        output = cli.fails("produce", topic, "--whole", stdin=os.urandom(5000))
+        assert "MESSAGE_TOO_LARGE" in output
+        assert "Raise max.message.bytes" in output
 
     def test_follow_until_interrupted(self, cli: Cli) -> None:
         topic = cli.new_topic()
@@ -418,14 +418,14 @@ class CliChecks:
     @pytest.mark.parametrize("client", ["librdkafka", "native"])
     def test_perf_counts_what_is_stored(self, cli: Cli, client: str) -> None:
         topic = cli.new_topic("-p", "2")
-        made = cli.json("perf", "produce", topic, "-n", "2000", "--size", "100", "--client", client)
-        assert made["records"] >= 2000
-        assert made["failed"] == 0
-        assert 0 < made["ack_ms"]["p50"] <= made["ack_ms"]["p99"] <= made["ack_ms"]["max"]
+        produced = cli.json("perf", "produce", topic, "-n", "2000", "--size", "100", "--client", client)
+        assert produced["records"] >= 2000
+        assert produced["failed"] == 0
+        assert 0 < produced["ack_ms"]["p50"] <= produced["ack_ms"]["p99"] <= produced["ack_ms"]["max"]
         (described,) = cli.json("topic", "describe", topic)
-        assert described["records"] == made["records"]
+        assert described["records"] == produced["records"]
         taken = cli.json("perf", "consume", topic, "--client", client)
-        assert taken["records"] == made["records"]
+        assert taken["records"] == produced["records"]
 
     def test_perf_latency(self, cli: Cli) -> None:
         topic = cli.new_topic()
@@ -436,8 +436,8 @@ class CliChecks:
 
     def test_perf_keeps_to_the_rate(self, cli: Cli) -> None:
         topic = cli.new_topic()
-        made = cli.json("perf", "produce", topic, "--seconds", "1", "--rate", "50")
-        assert made["records"] <= 51
+        produced = cli.json("perf", "produce", topic, "--seconds", "1", "--rate", "50")
+        assert produced["records"] <= 51
 
     def test_perf_needs_a_topic(self, cli: Cli) -> None:
         assert "does not exist" in cli.fails("perf", "produce", "perf-typo")

@@ -70,10 +70,10 @@ def until(cli: Cli, arguments: Sequence[str], done: Callable[[Any], bool], timeo
     """Repeat a query until its result matches."""
     deadline = time.monotonic() + timeout_s
     while True:
-        answer = cli.json(*arguments)
-        if done(answer):
-            return answer
-        assert time.monotonic() < deadline, answer
+        response = cli.json(*arguments)
+        if done(response):
+            return response
+        assert time.monotonic() < deadline, response
         time.sleep(0.05)
 
 
@@ -177,7 +177,7 @@ class GroupChecks:
                 for n in range(2)
             ]
             poll_until(consumers, lambda: [len(c.assignment()) for c in consumers] == [1, 1])
-            found = until(cli, ["group", "members", group], lambda answer: answer["state"] == "Stable")
+            found = until(cli, ["group", "members", group], lambda response: response["state"] == "Stable")
             by_instance = {info["instance_id"]: info["assignment"] for info in found["members"]}
             assert by_instance == {
                 f"instance-{n}": {topic: [consumer.assignment()[0].partition]}
@@ -199,7 +199,7 @@ class GroupChecks:
         with member(cli, group, [f"^{topic}$"], "consumer") as consumer:
             poll_until([consumer], lambda: len(consumer.assignment()) == 2)
             (info,) = until(
-                cli, ["group", "members", group], lambda answer: answer["members"][0]["assignment"] != {}
+                cli, ["group", "members", group], lambda response: response["members"][0]["assignment"] != {}
             )["members"]
             assert topic in info["subscribed_regex"]
             assert info["subscribed_topics"] == []
@@ -228,7 +228,7 @@ class GroupChecks:
             )
             assert "NON_EMPTY_GROUP" in cli.fails("group", "delete", group, "--yes")
             assert 10 in committed(cli, group, topic)
-        until(cli, ["group", "describe", group], lambda answer: answer[0]["state"] == "Empty")
+        until(cli, ["group", "describe", group], lambda response: response[0]["state"] == "Empty")
         cli.ok(*reset, "--execute")
         assert committed(cli, group, topic) == [0, 0]
         with member(cli, group, [topic], protocol) as consumer:
@@ -251,7 +251,7 @@ class GroupChecks:
                 return [each.error_code for each in found.members]
 
         assert asyncio.run(remove()) == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
-        found = until(cli, ["group", "members", group], lambda answer: answer["member_count"] == 0)
+        found = until(cli, ["group", "members", group], lambda response: response["member_count"] == 0)
         assert found["state"] == "Empty"
 
     # -- lists
@@ -264,7 +264,7 @@ class GroupChecks:
 
         with member(cli, live, [topic], "consumer") as consumer:
             poll_until([consumer], lambda: len(consumer.assignment()) == 2)
-            until(cli, ["group", "describe", live], lambda answer: answer[0]["state"] == "Stable")
+            until(cli, ["group", "describe", live], lambda response: response[0]["state"] == "Stable")
             assert names() == {live, idle_group}
             assert names("--state", "stable") == {live}
             assert names("--state", "Empty") == {idle_group}
@@ -279,8 +279,8 @@ class GroupChecks:
 
     def test_groups_that_do_not_exist(self, cli: Cli) -> None:
         for arguments in (["describe", "none-such"], ["members", "none-such"], ["delete", "none-such", "-y"]):
-            said = cli.fails("group", *arguments)
-            assert "group 'none-such' does not exist (GROUP_ID_NOT_FOUND). Run 'ruslo group list'" in said
+            output = cli.fails("group", *arguments)
+            assert "group 'none-such' does not exist (GROUP_ID_NOT_FOUND). Run 'ruslo group list'" in output
         assert cli.ok("group", "delete", "none-such", "-y", "--if-exists") == "absent none-such\n"
         assert "has no committed offsets" in cli.fails(
             "group", "reset-offsets", "none-such", "--all-topics", "--to-latest"
@@ -389,8 +389,8 @@ class GroupChecks:
             *reset, "--topic", f"{topic}:7", "--to-latest"
         )
         other = cli.new_topic()
-        said = cli.fails(*reset, "--topic", other, "--shift-by", "1")
-        assert f"{other}-0 has no committed offset to shift" in said
+        output = cli.fails(*reset, "--topic", other, "--shift-by", "1")
+        assert f"{other}-0 has no committed offset to shift" in output
 
     @pytest.mark.parametrize("form", ["text", "json"])
     def test_offsets_round_trip_through_a_file(

@@ -1,4 +1,4 @@
-"""What ``ruslo txn`` must do with any broker: the same tests for Ruslo and for Apache Kafka.
+"""Checks of ``ruslo txn`` with any broker: the same tests for Ruslo and for Apache Kafka.
 
 The broker must not verify partitions (``hanging.UNVERIFIED``), so that transactions can hang.
 """
@@ -39,7 +39,7 @@ def begin(cli: Cli, transactional_id: str, topic: str, partitions: int = 1, age_
 
 
 def until_state(cli: Cli, transactional_id: str, state: str) -> Any:
-    """Apache Kafka answers a producer that ends its transaction before the markers are written."""
+    """Wait for a state: Apache Kafka responds to EndTxn before the markers are written."""
     (view,) = until(cli, ("txn", "describe", transactional_id), lambda views: views[0]["state"] == state)
     return view
 
@@ -52,10 +52,10 @@ def find_hanging(cli: Cli, *arguments: str) -> list[Any]:
     return found
 
 
-def words_of(command: str) -> list[str]:
-    program, *words = shlex.split(command)
+def arguments_of(command: str) -> list[str]:
+    program, *arguments = shlex.split(command)
     assert program == "ruslo"
-    return words
+    return arguments
 
 
 class TxnChecks:
@@ -65,7 +65,7 @@ class TxnChecks:
     def cli(self, bootstrap: str) -> Cli:
         return Cli(bootstrap)
 
-    # -- looking
+    # -- listing and describing
 
     def test_list_by_every_filter(self, cli: Cli) -> None:
         topic, stem = cli.new_topic(), new_id()
@@ -170,7 +170,7 @@ class TxnChecks:
         name = new_id() if is_known else None
         produce_all(cli.bootstrap, topic, [Sent(b"before", partition=1)])
         producer_id = hang(cli.bootstrap, topic, 1, transactional_id=name)
-        produce_all(cli.bootstrap, topic, [Sent(b"behind", partition=1)])
+        produce_all(cli.bootstrap, topic, [Sent(b"after", partition=1)])
         reader = new_reader(cli.bootstrap, {"isolation.level": "read_committed"})
         reader.assign([TopicPartition(topic, 1, OFFSET_BEGINNING)])
         assert [each.value() for each in receive(reader, 1)] == [b"before"]
@@ -198,11 +198,11 @@ class TxnChecks:
         assert find_hanging(cli, "--topic", f"{topic}:0") == []
         assert find_hanging(cli, "--topic", topic, "--max-transaction-timeout", "3h") == []
 
-        aborted = cli.run(*words_of(found["abort_command"]), "--yes")
+        aborted = cli.run(*arguments_of(found["abort_command"]), "--yes")
         assert aborted.exit_code == 0, aborted.output
         assert aborted.stdout == f"aborted the transaction of producer {producer_id} in {topic}-1\n"
         assert "starts at offset 1" in aborted.stderr
-        assert [each.value() for each in receive(reader, 1)] == [b"behind"]
+        assert [each.value() for each in receive(reader, 1)] == [b"after"]
         reader.close()
         assert find_hanging(cli, "--topic", topic) == []
 
@@ -210,8 +210,8 @@ class TxnChecks:
         topic, name = cli.new_topic("-p", "2", *KEPT), new_id()
         producer = begin(cli, name, topic, partitions=2, age_ms=HOUR_MS)
         assert find_hanging(cli, "--topic", topic, "--broker", "1") == []
-        said = cli.fails("txn", "abort", topic, "0", "--start-offset", "0", "--yes")
-        assert f"with 'ruslo txn abort --transactional-id {name}'" in said
+        output = cli.fails("txn", "abort", topic, "0", "--start-offset", "0", "--yes")
+        assert f"with 'ruslo txn abort --transactional-id {name}'" in output
         producer.commit_transaction(CALL_S)
         until_state(cli, name, "CompleteCommit")
         assert read_committed(cli.bootstrap, topic, 2) == [b"open", b"open"]
@@ -220,8 +220,8 @@ class TxnChecks:
         topic, name = cli.new_topic(), new_id()
         begin(cli, name, topic)
         arguments = ("txn", "abort", topic, "0", "--start-offset", "0", "--force", "--yes")
-        answer = cli.json(*arguments)
-        assert (answer["transactional_id"], answer["status"]) == (name, "aborted")
+        response = cli.json(*arguments)
+        assert (response["transactional_id"], response["status"]) == (name, "aborted")
         (row,) = cli.json("txn", "producers", topic)
         assert row["txn_start_offset"] is None
         cli.ok("txn", "abort", "--transactional-id", name, "--yes")
@@ -229,7 +229,7 @@ class TxnChecks:
     def test_abort_by_producer_and_coordinator_epoch(self, cli: Cli) -> None:
         topic = cli.new_topic(*KEPT)
         producer_id = hang(cli.bootstrap, topic)
-        produce_all(cli.bootstrap, topic, [Sent(b"behind")])
+        produce_all(cli.bootstrap, topic, [Sent(b"after")])
 
         def by_hand(epoch: int, coordinator_epoch: int) -> tuple[str, ...]:
             return (
@@ -248,10 +248,10 @@ class TxnChecks:
             "transactional_id": None,
             "status": "aborted",
         }
-        assert read_committed(cli.bootstrap, topic) == [b"behind"]
-        said = cli.fails(*by_hand(0, 4))
-        assert "TRANSACTION_COORDINATOR_FENCED" in said
-        assert "Run 'ruslo txn producers' to see" in said
+        assert read_committed(cli.bootstrap, topic) == [b"after"]
+        output = cli.fails(*by_hand(0, 4))
+        assert "TRANSACTION_COORDINATOR_FENCED" in output
+        assert "Run 'ruslo txn producers' to see" in output
 
     def test_abort_without_an_open_transaction(self, cli: Cli) -> None:
         topic = cli.new_topic(*KEPT)
@@ -259,8 +259,8 @@ class TxnChecks:
             "txn", "abort", topic, "0", "--start-offset", "0", "-y"
         )
         hang(cli.bootstrap, topic)
-        said = cli.fails("txn", "abort", topic, "0", "--start-offset", "7", "-y")
-        assert "open transactions start at 0" in said
+        output = cli.fails("txn", "abort", topic, "0", "--start-offset", "7", "-y")
+        assert "open transactions start at 0" in output
         result = cli.run("txn", "abort", topic, "0", "--start-offset", "0")
         assert result.exit_code == 2
         assert "Writes an abort marker for the transaction that starts at offset 0" in result.stderr, (
@@ -279,11 +279,11 @@ class TxnChecks:
     def test_abort_by_transactional_id_fences_the_producer(self, cli: Cli) -> None:
         topic, name = cli.new_topic("-p", "2"), new_id()
         producer = begin(cli, name, topic, partitions=2)
-        produce_all(cli.bootstrap, topic, [Sent(b"behind", partition=index) for index in range(2)])
+        produce_all(cli.bootstrap, topic, [Sent(b"after", partition=index) for index in range(2)])
         assert read_committed(cli.bootstrap, topic, 2) == []
-        answer = cli.json("txn", "abort", "--transactional-id", name, "--yes")
+        response = cli.json("txn", "abort", "--transactional-id", name, "--yes")
         (view,) = cli.json("txn", "describe", name)
-        assert answer == {
+        assert response == {
             "transactional_id": name,
             "state_before": "Ongoing",
             "partitions": {topic: [0, 1]},
@@ -292,7 +292,7 @@ class TxnChecks:
             "status": "aborted",
         }
         assert (view["state"], view["timeout_ms"]) == ("Empty", 60_000)
-        assert read_committed(cli.bootstrap, topic, 2) == [b"behind", b"behind"]
+        assert read_committed(cli.bootstrap, topic, 2) == [b"after", b"after"]
         with pytest.raises(KafkaException) as fenced:
             producer.commit_transaction(CALL_S)
         assert fenced.value.args[0].fatal()

@@ -59,7 +59,7 @@ class Witness:
         deadline = time.monotonic() + 60
         message = None
         while message is None:
-            assert time.monotonic() < deadline, "the record did not come back"
+            assert time.monotonic() < deadline, "the record was not consumed"
             message = self._consumer.poll(1.0)
         assert message.error() is None, message.error()
         assert (message.offset(), message.value()) == (self._sent, value)
@@ -107,16 +107,17 @@ class PlainSocket:
         data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=index, records=batch)])
         request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data])
         self.send(frame(request_bytes(request, 9)))
-        answer = ProduceResponse.from_bytes(self.read_frame()[5:], 9)
-        (result,) = answer.responses[0].partition_responses
+        response = ProduceResponse.from_bytes(self.read_frame()[5:], 9)
+        (result,) = response.responses[0].partition_responses
         return ErrorCode(result.error_code), result.error_message
 
     def end_offset(self, topic: str, index: int = 0) -> int:
-        asked = ListOffsetsPartition(partition_index=index, timestamp=-1)
-        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[asked])])
+        partition = ListOffsetsPartition(partition_index=index, timestamp=-1)
+        listed = ListOffsetsTopic(name=topic, partitions=[partition])
+        request = ListOffsetsRequest(replica_id=-1, topics=[listed])
         self.send(frame(request_bytes(request, 5)))
-        answer = ListOffsetsResponse.from_bytes(self.read_frame()[4:], 5)
-        (result,) = answer.topics[0].partitions
+        response = ListOffsetsResponse.from_bytes(self.read_frame()[4:], 5)
+        (result,) = response.topics[0].partitions
         assert result.error_code == 0, ErrorCode(result.error_code)
         return result.offset
 

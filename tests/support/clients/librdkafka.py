@@ -90,7 +90,7 @@ def receive(consumer: Consumer, count: int, timeout_s: float = 60) -> list[Messa
     messages: list[Message] = []
     deadline = time.monotonic() + timeout_s
     while len(messages) < count:
-        assert time.monotonic() < deadline, f"only {len(messages)} of {count} records came"
+        assert time.monotonic() < deadline, f"only {len(messages)} of {count} records received"
         for message in consumer.consume(count - len(messages), timeout=1.0):
             error = message.error()
             if error is not None:

@@ -45,10 +45,12 @@ class RawClient:
         self._expected: list[tuple[int, int, int]] = []
         """Correlation id, API key and version of the requests without a response."""
 
-    async def call(self, request: Message, answer: type[ResponseT], version: int | None = None) -> ResponseT:
+    async def call(
+        self, request: Message, response_type: type[ResponseT], version: int | None = None
+    ) -> ResponseT:
         """``version`` None selects the newest stable version."""
         self.send(request, version)
-        return await self.receive(answer)
+        return await self.receive(response_type)
 
     def send(self, request: Message, version: int | None = None) -> None:
         if version is None:
@@ -57,7 +59,7 @@ class RawClient:
         self._expected.append((self._last_id, request.API_KEY, version))
         self.writer.write(frame(request_bytes(request, version, self._last_id)))
 
-    async def receive(self, answer: type[ResponseT]) -> ResponseT:
+    async def receive(self, response_type: type[ResponseT]) -> ResponseT:
         correlation_id, api_key, version = self._expected.pop(0)
         api = API_BY_KEY[api_key]
         body = await self.read_frame()
@@ -67,7 +69,7 @@ class RawClient:
             assert body[start] == 0
             start += 1
         response = api.response.from_bytes(body[start:], version)
-        assert isinstance(response, answer)
+        assert isinstance(response, response_type)
         return response
 
     def expect_no_responses(self) -> None:

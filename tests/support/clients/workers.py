@@ -22,7 +22,7 @@ class Workers:
         self._running[slot] = self._start(slot)
 
     def kill(self, slot: int) -> None:
-        """kill -9: others learn of it by a timeout or from the next worker in the slot."""
+        """kill -9: its peers detect it by a timeout or from the next worker in the slot."""
         process = self._running.pop(slot)
         assert process.poll() is None, f"worker {slot} ended by itself with {process.returncode}"
         process.kill()

@@ -64,21 +64,21 @@ from ruslo.protocol.messages.kraft_version_record import KRaftVersionRecord
 from ruslo.protocol.messages.leader_change_message import LeaderChangeMessage
 from ruslo.protocol.messages.voters_record import VotersRecord
 
-Words = dict[str, str]
+Fields = dict[str, str]
 
 
-def directory(letter: str) -> Uuid:
-    return letter.encode() * 16
+def directory(name: str) -> Uuid:
+    return name.encode() * 16
 
 
-def letter(directory_id: Uuid) -> str:
+def suffix(directory_id: Uuid) -> str:
     return "" if directory_id == ZERO_UUID else f"-{chr(directory_id[0])}"
 
 
 def parse_key(text: str) -> ReplicaKey:
     """``1`` or ``1-A``"""
-    node_id, _, directory_letter = text.partition("-")
-    return ReplicaKey(int(node_id), directory(directory_letter) if directory_letter else ZERO_UUID)
+    node_id, _, directory_name = text.partition("-")
+    return ReplicaKey(int(node_id), directory(directory_name) if directory_name else ZERO_UUID)
 
 
 def parse_voter(text: str) -> Voter:
@@ -106,20 +106,20 @@ class RaftTranscript:
         """The last request sent to each node."""
 
     def run(self, line: str) -> list[str]:
-        verb, *words = line.split()
-        given: Words = {key: value for key, _, value in (word.partition("=") for word in words)}
+        verb, *args = line.split()
+        fields: Fields = {key: value for key, _, value in (arg.partition("=") for arg in args)}
         if verb == "at":
-            self.now_ms = int(words[0])
+            self.now_ms = int(args[0])
             return []
         if verb == "node":
-            self.machine = self._node(given)
+            self.machine = self._node(fields)
             return []
         assert self.machine is not None
         if verb == "replay":
-            self.machine.replay(_record(given), int(given["offset"]))
+            self.machine.replay(_record(fields), int(fields["offset"]))
             return []
         try:
-            outcome = self.machine.handle(self._event(verb, words, given), Instant(self.now_ms, self.now_ms))
+            outcome = self.machine.handle(self._event(verb, args, fields), Instant(self.now_ms, self.now_ms))
         except (ConfigError, StorageError) as error:
             return [f"  refused: {error}"]
         for effect in outcome.effects:
@@ -135,35 +135,35 @@ class RaftTranscript:
             f"end={machine.log.end_offset} hw={machine.high_watermark}"
         )
 
-    def _node(self, given: Words) -> RaftMachine:
-        static = given.get("static")
-        endpoint = given.get("endpoint")
-        end = int(given.get("end", 0))
-        epochs = [(int(given["last_epoch"]), 0)] if "last_epoch" in given else []
-        if "epochs" in given:  # epoch:start,epoch:start
-            pairs = (entry.split(":") for entry in given["epochs"].split(","))
+    def _node(self, fields: Fields) -> RaftMachine:
+        static = fields.get("static")
+        endpoint = fields.get("endpoint")
+        end = int(fields.get("end", 0))
+        epochs = [(int(fields["last_epoch"]), 0)] if "last_epoch" in fields else []
+        if "epochs" in fields:  # epoch:start,epoch:start
+            pairs = (entry.split(":") for entry in fields["epochs"].split(","))
             epochs = [(int(epoch), int(start)) for epoch, start in pairs]
-        snapshot = parse_snapshot(given["snapshot"]) if "snapshot" in given else None
+        snapshot = parse_snapshot(fields["snapshot"]) if "snapshot" in fields else None
         return RaftMachine(
-            node_id=int(given["id"]),
-            directory_id=directory(given["directory"]),
+            node_id=int(fields["id"]),
+            directory_id=directory(fields["directory"]),
             endpoints=(parse_endpoint(endpoint),) if endpoint else (),
             static_voters=_static(static) if static else None,
-            bootstrap={-2: parse_endpoint(given["bootstrap"])} if "bootstrap" in given else {},
-            quorum=_quorum(given.get("quorum", "0")),
+            bootstrap={-2: parse_endpoint(fields["bootstrap"])} if "bootstrap" in fields else {},
+            quorum=_quorum(fields.get("quorum", "0")),
             log=LogView(
                 end_offset=end,
                 epochs=epochs,
-                start_offset=int(given.get("start", 0)),
+                start_offset=int(fields.get("start", 0)),
                 snapshot=snapshot,
             ),
             settings=RaftSettings(
-                may_vote="observer" not in given, auto_join="auto_join" in given, retry_backoff_ms=20
+                may_vote="observer" not in fields, auto_join="auto_join" in fields, retry_backoff_ms=20
             ),
             random=Random(1),
         )
 
-    def _event(self, verb: str, words: list[str], given: Words) -> RaftEvent:
+    def _event(self, verb: str, args: list[str], fields: Fields) -> RaftEvent:
         assert self.machine is not None
         match verb:
             case "started":
@@ -171,28 +171,28 @@ class RaftTranscript:
             case "timer":
                 return TimerFired()
             case "appended":
-                return Appended(int(given["end"]), int(given.get("epoch", self.machine.epoch)))
+                return Appended(int(fields["end"]), int(fields.get("epoch", self.machine.epoch)))
             case "fetched-appended":
                 return FetchedBatchesAppended()
             case "flushed":
-                return Flushed(int(given["end"]))
+                return Flushed(int(fields["end"]))
             case "truncated":
-                return Truncated(int(given["end"]))
+                return Truncated(int(fields["end"]))
             case "loaded":
-                return SnapshotLoaded(parse_snapshot(given["id"]), ())
+                return SnapshotLoaded(parse_snapshot(fields["id"]), ())
             case "snapshot-written":
-                return SnapshotWritten(parse_snapshot(given["id"]), int(given["start"]))
+                return SnapshotWritten(parse_snapshot(fields["id"]), int(fields["start"]))
             case "gone":
-                return PeerGone(int(words[0]))
+                return PeerGone(int(args[0]))
             case "fails":
-                return RequestFailed(int(words[0]), self.out.pop(int(words[0])))
+                return RequestFailed(int(args[0]), self.out.pop(int(args[0])))
             case "responds":
-                request = self.out.pop(int(words[0]))
+                request = self.out.pop(int(args[0]))
                 return ResponseReceived(
-                    int(words[0]), request, _parse_response(request, given, self.machine.epoch)
+                    int(args[0]), request, _parse_response(request, fields, self.machine.epoch)
                 )
             case "receives":
-                return RequestReceived(words[0], _parse_request(words[0], given, self.machine.epoch))
+                return RequestReceived(args[0], _parse_request(args[0], fields, self.machine.epoch))
             case "upgrade":
                 return UpgradeRequested("upgrade")
             case "stopping":
@@ -222,68 +222,68 @@ def _quorum(text: str) -> QuorumState:
     )
 
 
-def _record(given: Words) -> QuorumRecord:
-    if "kraft_version" in given:
-        return KRaftVersionRecord(kraft_version=int(given["kraft_version"]))
-    return VoterSet(tuple(parse_voter(text) for text in given["voters"].split(","))).to_record()
+def _record(fields: Fields) -> QuorumRecord:
+    if "kraft_version" in fields:
+        return KRaftVersionRecord(kraft_version=int(fields["kraft_version"]))
+    return VoterSet(tuple(parse_voter(text) for text in fields["voters"].split(","))).to_record()
 
 
-def _parse_request(kind: str, given: Words, epoch: int) -> RaftRequest:
-    epoch = int(given.get("epoch", epoch))
-    sender = parse_key(given["from"]) if "from" in given else ReplicaKey(NO_NODE)
+def _parse_request(kind: str, fields: Fields, epoch: int) -> RaftRequest:
+    epoch = int(fields.get("epoch", epoch))
+    sender = parse_key(fields["from"]) if "from" in fields else ReplicaKey(NO_NODE)
     match kind:
         case "vote" | "pre-vote":
-            addressed = parse_key(given["to"]) if "to" in given else ReplicaKey(NO_NODE)
+            addressed = parse_key(fields["to"]) if "to" in fields else ReplicaKey(NO_NODE)
             return RaftVoteRequest(
-                epoch, sender, addressed, int(given["last"]), int(given["end"]), kind == "pre-vote"
+                epoch, sender, addressed, int(fields["last"]), int(fields["end"]), kind == "pre-vote"
             )
         case "begin":
-            endpoint = (parse_endpoint(given["endpoint"]),) if "endpoint" in given else ()
+            endpoint = (parse_endpoint(fields["endpoint"]),) if "endpoint" in fields else ()
             return BeginEpochRequest(epoch, sender.node_id, ReplicaKey(NO_NODE), endpoint)
         case "end":
-            preferred = [parse_key(text) for text in given.get("preferred", "").split(",") if text]
+            preferred = [parse_key(text) for text in fields.get("preferred", "").split(",") if text]
             return EndEpochRequest(epoch, sender.node_id, tuple(preferred))
         case "fetch":
             return RaftFetchRequest(
                 epoch,
                 sender,
-                int(given["offset"]),
-                int(given["last"]),
-                int(given.get("hw", -1)),
-                int(given.get("wait", 500)),
+                int(fields["offset"]),
+                int(fields["last"]),
+                int(fields.get("hw", -1)),
+                int(fields.get("wait", 500)),
             )
         case "snapshot":
-            return SnapshotRequest(epoch, sender, parse_snapshot(given["id"]), int(given["position"]))
+            return SnapshotRequest(epoch, sender, parse_snapshot(fields["id"]), int(fields["position"]))
         case "add":
-            return AddVoterRequest(parse_voter(given["voter"]), 5_000, "unacknowledged" not in given)
+            return AddVoterRequest(parse_voter(fields["voter"]), 5_000, "unacknowledged" not in fields)
         case "remove":
-            return RemoveVoterRequest(parse_key(given["voter"]))
+            return RemoveVoterRequest(parse_key(fields["voter"]))
         case "update":
-            return UpdateVoterRequest(epoch, parse_voter(given["voter"]))
+            return UpdateVoterRequest(epoch, parse_voter(fields["voter"]))
     raise AssertionError(f"no such request: {kind}")
 
 
-def _parse_response(request: RaftRequest, given: Words, epoch: int) -> RaftResponse:
-    error = ErrorCode[given.get("error", "NONE")]
-    epoch = int(given.get("epoch", epoch))
-    leader = int(given.get("leader", NO_NODE))
-    endpoint = parse_endpoint(given["endpoint"]) if "endpoint" in given else None
+def _parse_response(request: RaftRequest, fields: Fields, epoch: int) -> RaftResponse:
+    error = ErrorCode[fields.get("error", "NONE")]
+    epoch = int(fields.get("epoch", epoch))
+    leader = int(fields.get("leader", NO_NODE))
+    endpoint = parse_endpoint(fields["endpoint"]) if "endpoint" in fields else None
     match request:
         case RaftVoteRequest():
-            return RaftVoteResponse(error, epoch, leader, endpoint, "granted" in given)
+            return RaftVoteResponse(error, epoch, leader, endpoint, "granted" in fields)
         case BeginEpochRequest() | EndEpochRequest():
             return EpochResponse(error, epoch, leader, endpoint)
         case RaftFetchRequest():
-            diverging = tuple(map(int, given["diverging"].split(":"))) if "diverging" in given else None
+            diverging = tuple(map(int, fields["diverging"].split(":"))) if "diverging" in fields else None
             return RaftFetchResponse(
                 error,
                 epoch,
                 leader,
                 endpoint,
-                high_watermark=int(given.get("hw", -1)),
+                high_watermark=int(fields.get("hw", -1)),
                 diverging=EpochEnd(*diverging) if diverging else None,
-                snapshot=parse_snapshot(given["snapshot"]) if "snapshot" in given else None,
-                records=given.get("records", "").encode(),
+                snapshot=parse_snapshot(fields["snapshot"]) if "snapshot" in fields else None,
+                records=fields.get("records", "").encode(),
             )
         case SnapshotRequest():
             return SnapshotResponse(
@@ -293,11 +293,11 @@ def _parse_response(request: RaftRequest, given: Words, epoch: int) -> RaftRespo
                 endpoint,
                 id=request.id,
                 position=request.position,
-                size=int(given.get("size", 0)),
-                chunk=given.get("chunk", "").encode(),
+                size=int(fields.get("size", 0)),
+                chunk=fields.get("chunk", "").encode(),
             )
         case VersionsRequest():
-            low, _, high = given.get("supports", "0-1").partition("-")
+            low, _, high = fields.get("supports", "0-1").partition("-")
             return VersionsResponse(error, kraft_versions=(int(low), int(high)))
     return VoterChangeResponse(error, epoch, leader, endpoint)
 
@@ -305,7 +305,7 @@ def _parse_response(request: RaftRequest, given: Words, epoch: int) -> RaftRespo
 def _describe(effect: RaftEffect) -> list[str]:
     match effect:
         case PersistQuorumState(state):
-            voted = f"{state.voted_id}{letter(state.voted_directory_id)}"
+            voted = f"{state.voted_id}{suffix(state.voted_directory_id)}"
             return [f"  persist epoch={state.epoch} leader={state.leader_id} voted={voted}"]
         case TruncateLog(offset):
             return [f"  truncate to {offset}"]
@@ -333,7 +333,7 @@ def _describe_record(record: QuorumRecord) -> list[str]:
             lines = []
             for voter in VoterSet.from_record(record).voters:
                 at = " ".join(":".join(map(str, endpoint)) for endpoint in voter.endpoints)
-                lines.append(f"  append Voters {voter.node_id}{letter(voter.directory_id)} {at}")
+                lines.append(f"  append Voters {voter.node_id}{suffix(voter.directory_id)} {at}")
             return lines
 
 
@@ -363,7 +363,7 @@ def _describe_request(request: RaftRequest) -> str:
         case BeginEpochRequest():
             return f"begin epoch={request.epoch}"
         case EndEpochRequest():
-            preferred = ",".join(f"{key.node_id}{letter(key.directory_id)}" for key in request.preferred)
+            preferred = ",".join(f"{key.node_id}{suffix(key.directory_id)}" for key in request.preferred)
             return f"end epoch={request.epoch} preferred={preferred}"
         case RaftFetchRequest():
             return (
@@ -375,8 +375,8 @@ def _describe_request(request: RaftRequest) -> str:
         case VersionsRequest():
             return "versions"
         case AddVoterRequest():
-            return f"add voter {request.voter.node_id}{letter(request.voter.directory_id)}"
+            return f"add voter {request.voter.node_id}{suffix(request.voter.directory_id)}"
         case RemoveVoterRequest():
-            return f"remove voter {request.voter.node_id}{letter(request.voter.directory_id)}"
+            return f"remove voter {request.voter.node_id}{suffix(request.voter.directory_id)}"
         case UpdateVoterRequest():
-            return f"update voter {request.voter.node_id}{letter(request.voter.directory_id)}"
+            return f"update voter {request.voter.node_id}{suffix(request.voter.directory_id)}"

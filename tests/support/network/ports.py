@@ -1,4 +1,4 @@
-"""The few bytes a test needs before any client is trusted: free ports and a Metadata probe."""
+"""Free ports and a Metadata probe, without a client library."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def wait_for_metadata(
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if process is not None and process.poll() is not None:
-            raise RuntimeError(f"the broker process ended with code {process.returncode} before it answered")
+            raise RuntimeError(f"the broker process ended with code {process.returncode} before it responded")
         with contextlib.suppress(OSError):
             if metadata_broker_count(host, port) > 0:
                 return
@@ -56,7 +56,7 @@ def wait_for_metadata(
 
 
 def partitions_without_offsets(host: str, port: int, topics: dict[str, int], timeout_s: float = 30.0) -> int:
-    """Ask for the end offset of every partition of these topics (name to partition count), all in one
+    """Request the end offset of every partition of these topics (name to partition count), all in one
     ListOffsets request, and count those with an error in the response; OSError without a response.
     """
     body = bytearray(struct.pack(">hhih", 2, 1, 1, -1) + struct.pack(">ii", -1, len(topics)))

@@ -15,7 +15,7 @@ from tests.support.tools.programs import require_tool
 
 @contextlib.contextmanager
 def tls_listener(folder: Path) -> Iterator[int]:
-    """Its port. Every connection is closed after the handshake, or after what was sent in its place."""
+    """Yield its port. Every connection is closed after the handshake, or after the first other bytes."""
     key, certificate = folder / "key.pem", folder / "certificate.pem"
     subprocess.run(
         [

@@ -139,15 +139,15 @@ def _elements(element: type, count: int, names: str, shape: str) -> list[Any]:
             outer_count, inner_count = count // 2, 1
     elements: list[Any] = []
     for at in range(outer_count):
-        made = element()
+        created = element()
         for each in element.__slots__:
             if hints[each] is str or hints[each] == str | None:
-                setattr(made, each, _name(names, at))
+                setattr(created, each, _name(names, at))
         if inner_count:
             inner_element = _element_of(hints[inner[0]])
             assert inner_element is not None
-            setattr(made, inner[0], _elements(inner_element, inner_count, names, "flat"))
-        elements.append(made)
+            setattr(created, inner[0], _elements(inner_element, inner_count, names, "flat"))
+        elements.append(created)
     return elements
 
 
@@ -184,5 +184,5 @@ async def _measure(seed: int, per_api: int | None, only: str | None) -> None:
 
 
 if __name__ == "__main__":
-    given = dict(enumerate(sys.argv))
-    asyncio.run(_measure(int(given.get(1, 1)), int(given[2]) if 2 in given else None, given.get(3)))
+    argv = dict(enumerate(sys.argv))
+    asyncio.run(_measure(int(argv.get(1, 1)), int(argv[2]) if 2 in argv else None, argv.get(3)))

@@ -1,4 +1,4 @@
-"""Well-formed messages made malformed."""
+"""Random mutations that make well-formed messages malformed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def insert(source: random.Random, data: bytearray) -> None:
     data[at:at] = source.choice(HOSTILE)
 
 
-def cut(source: random.Random, data: bytearray) -> None:
+def truncate(source: random.Random, data: bytearray) -> None:
     del data[source.randrange(len(data)) :]
 
 
@@ -47,7 +47,7 @@ def remove(source: random.Random, data: bytearray) -> None:
 
 
 Mutation: TypeAlias = Callable[[random.Random, bytearray], None]
-MUTATIONS: tuple[Mutation, ...] = (flip, flip, overwrite, overwrite, insert, cut, remove)
+MUTATIONS: tuple[Mutation, ...] = (flip, flip, overwrite, overwrite, insert, truncate, remove)
 
 
 def mutated(source: random.Random, seeds: list[bytes]) -> bytes:

@@ -1,4 +1,4 @@
-"""Values for any message of the protocol, made from the schema tables."""
+"""Values for any message of the protocol, generated from the schema tables."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def struct_class(message: MessageSpec, name: str) -> type[Struct]:
 
 
 class ValueMaker:
-    """Makes objects of one message in one version; only fields of that version get values.
+    """Creates objects of one message in one version; only fields of that version get values.
 
     ``tame`` keeps numbers to what every implementation can hold in its own types (times, error codes).
     """

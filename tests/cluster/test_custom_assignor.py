@@ -1,4 +1,4 @@
-"""A user's assignor written as docs/groups.md says, installed with the broker, and one that fails."""
+"""The assignor of docs/groups.md, installed with the broker, and an assignor that fails."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_assignor_of_the_page_keeps_a_standby(cli: Cli) -> None:
         found = until(
             cli,
             ["group", "members", group],
-            lambda answer: answer["member_count"] == 2 and answer["state"] == "Stable",
+            lambda response: response["member_count"] == 2 and response["state"] == "Stable",
         )
         assert found["assignor"] == "active-standby"
         assert {info["client_id"]: info["assignment"] for info in found["members"]} == {
@@ -99,7 +99,7 @@ def test_a_failing_assignor_is_shown_and_the_members_keep_what_they_have(cli: Cl
         assert described["assignor_error"] is None
         with member(cli, group, [topic], "consumer", settings) as second:
             (described,) = until(
-                cli, ["group", "describe", group], lambda answer: answer[0]["assignor_error"] is not None
+                cli, ["group", "describe", group], lambda response: response[0]["assignor_error"] is not None
             )
             assert "moody" in described["assignor_error"]
             assert "LookupError: cannot make up my mind" in described["assignor_error"]
@@ -108,6 +108,6 @@ def test_a_failing_assignor_is_shown_and_the_members_keep_what_they_have(cli: Cl
             poll_until([first, second], lambda: len(first.assignment()) == 3)
             assert second.assignment() == []
         (described,) = until(
-            cli, ["group", "describe", group], lambda answer: answer[0]["assignor_error"] is None
+            cli, ["group", "describe", group], lambda response: response[0]["assignor_error"] is None
         )
         assert described["member_count"] == 1

@@ -23,7 +23,7 @@ TOPIC = "steady"
 PARTITIONS = 6
 RECORD_INTERVAL_S = 0.01
 ATTEMPTS = 3
-"""Attempts: a busy machine may stall by itself, and is measured again."""
+"""A busy machine may stall by itself, so the measurement is repeated."""
 
 # Members with different heartbeat intervals notice a rebalance at different times. With the eager protocol
 # the faster one revokes everything and then waits for the slower one.
@@ -91,10 +91,10 @@ class TimedMember(threading.Thread):
         self.join(30)
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self.assigned |= {place.partition for place in partitions}
+        self.assigned |= {tp.partition for tp in partitions}
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self.assigned -= {place.partition for place in partitions}
+        self.assigned -= {tp.partition for tp in partitions}
 
 
 @pytest.fixture
@@ -110,13 +110,13 @@ def wait_for_shares(members: list[TimedMember], shares: list[int]) -> None:
     while sorted(len(member.assigned) for member in members) != shares:
         assert time.monotonic() < deadline, [member.assigned for member in members]
         time.sleep(0.002)
-    settled = time.monotonic()
-    while {p for member in members for p, at in member.arrivals if at > settled} != set(range(PARTITIONS)):
-        assert time.monotonic() < deadline, "some partition stands still for good"
+    since = time.monotonic()
+    while {p for member in members for p, at in member.arrivals if at > since} != set(range(PARTITIONS)):
+        assert time.monotonic() < deadline, "a partition makes no progress"
         time.sleep(0.02)
 
 
-def standstills(members: list[TimedMember], since: float) -> list[float]:
+def longest_stalls(members: list[TimedMember], since: float) -> list[float]:
     """The longest time without a record for each partition, in milliseconds."""
     longest = []
     for partition in range(PARTITIONS):
@@ -126,7 +126,7 @@ def standstills(members: list[TimedMember], since: float) -> list[float]:
 
 
 Measured = tuple[list[float], frozenset[int]]
-"""The stalls while a third member joins and leaves, and the partitions that it owned meanwhile."""
+"""The stalls while a third member joins and leaves, and the partitions that it owned."""
 
 
 def measure(bootstrap: str, mode: str, group: str) -> Measured:
@@ -150,7 +150,7 @@ def measure(bootstrap: str, mode: str, group: str) -> Measured:
         for member in members:
             if member.ident is not None:
                 member.stop()
-    return standstills(members, since), moved
+    return longest_stalls(members, since), moved
 
 
 def test_partitions_that_do_not_move_do_not_stall(node: Node) -> None:
@@ -163,7 +163,7 @@ def test_partitions_that_do_not_move_do_not_stall(node: Node) -> None:
         for attempt in range(ATTEMPTS):
             measured = {mode: measure(node.bootstrap, mode, f"{mode}-{attempt}") for mode in MODES}
             show(measured)
-            broken = broken_promises(measured)
+            broken = broken_guarantees(measured)
             if not broken:
                 break
     finally:
@@ -180,7 +180,7 @@ def show(measured: Mapping[str, Measured]) -> None:
         print(f"{mode:<12}" + "".join(cells))
 
 
-def broken_promises(measured: Mapping[str, Measured]) -> list[str]:
+def broken_guarantees(measured: Mapping[str, Measured]) -> list[str]:
     broken = []
     eager_ms = max(measured["eager"][0])
     for mode in ("cooperative", "consumer"):
@@ -189,7 +189,7 @@ def broken_promises(measured: Mapping[str, Measured]) -> list[str]:
         stayed_ms = [time_ms for p, time_ms in enumerate(times) if p not in moved]
         moved_ms = [time_ms for p, time_ms in enumerate(times) if p in moved]
         if median(stayed_ms) >= max(moved_ms):
-            broken.append(f"{mode}: what stays stands still as long as what moves")
+            broken.append(f"{mode}: partitions that stay stall as long as those that move")
         if max(stayed_ms) >= eager_ms:
-            broken.append(f"{mode}: what stays stands still as long as with eager rebalances")
+            broken.append(f"{mode}: partitions that stay stall as long as with eager rebalances")
     return broken
