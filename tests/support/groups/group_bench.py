@@ -1,18 +1,17 @@
 """A group shard with a list as its log and a clock that the test advances.
 
-Everything passes through the codecs: the log holds bytes, and responses are encoded and decoded in the
-version of their request.
+The log holds bytes, so records pass through their codecs too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from itertools import count
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from ruslo.machines.groups.consumer.ports import AssignorPort, InlineAssignors
 from ruslo.machines.groups.errors import error_response
-from ruslo.machines.groups.events import GroupEvent, GroupQuery, MetadataChanged, RequestInfo
+from ruslo.machines.groups.events import GroupQuery, MetadataChanged, RequestInfo
 from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.records import EndTxnMarker, GroupRecord, Producer
 from ruslo.machines.groups.settings import GroupSettings
@@ -21,22 +20,13 @@ from ruslo.machines.groups.topics_view import TopicInfo
 from ruslo.machines.machine import (
     AppendCommitted,
     AppendFailed,
-    Instant,
     Loaded,
-    Requested,
-    TimerFired,
     Unloaded,
 )
-from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
-from ruslo.protocol.apis import API_BY_KEY
 from ruslo.protocol.coordinator_records import GROUP_RECORDS
 from ruslo.protocol.message import Message
-
-WALL_MS = 1_700_000_000_000
-"""The wall clock time at monotonic zero."""
-
-MessageT = TypeVar("MessageT", bound=Message)
+from tests.support.machines.coordinator_bench import CoordinatorBench, MessageT
 
 
 def topic_id(number: int) -> Uuid:
@@ -101,28 +91,21 @@ class Logged(NamedTuple):
     """Set for a marker."""
 
 
-class GroupBench:
+class GroupBench(CoordinatorBench):
+    shard: GroupShard
+
     def __init__(
         self,
         settings: GroupSettings | None = None,
         topics: Topics | None = None,
         assignors: AssignorPort | None = None,
     ) -> None:
+        super().__init__(error_response)
         self.settings = settings or GroupSettings()
         self.topics = topics or Topics({"orders": 4, "parcels": 2})
         self.assignors = assignors or InlineAssignors()
-        self.now_ms = 0
-        self.wall_shift_ms = 0
-        """The change of the wall clock relative to the monotonic clock."""
         self.log: list[Logged] = []
-        self.responses: dict[Hashable, Message] = {}
         self.queries: list[GroupQuery] = []
-        self.append_error: ErrorCode | None = None
-        """The next append fails with this error."""
-        self.commit_error: ErrorCode | None = None
-        """The next append is written, but not committed in time, and fails with this error."""
-        self._requests: dict[Hashable, tuple[Message, int]] = {}
-        self._tokens = count(1)
         self._uuids = count(1)
         self.shard = self._new_shard()
         self.run(Loaded(0))
@@ -131,13 +114,7 @@ class GroupBench:
 
     def send(self, request: Message, version: int | None = None, client: str = "app") -> int:
         """Send a request and return its token; the response may come later."""
-        if version is None:
-            version = API_BY_KEY[request.API_KEY].max_version
-        request = type(request).from_bytes(request.to_bytes(version), version)
-        token = next(self._tokens)
-        self._requests[token] = (request, version)
-        self.run(Requested(token, request, RequestInfo(version, client, f"/10.0.0.{len(client)}")))
-        return token
+        return self._send(request, version, lambda v: RequestInfo(v, client, f"/10.0.0.{len(client)}"))
 
     def call(
         self, request: Message, response: type[MessageT], version: int | None = None, client: str = "app"
@@ -145,31 +122,8 @@ class GroupBench:
         """Send a request that gets its response at once."""
         return self.response(self.send(request, version, client), response)
 
-    def response(self, token: Hashable, response: type[MessageT]) -> MessageT:
-        message = self.responses.pop(token)
-        assert isinstance(message, response)
-        return message
-
-    def is_parked(self, token: Hashable) -> bool:
-        return token not in self.responses
-
     def topic_id(self, name: str) -> Uuid:
         return self.topics.id_of(name)
-
-    @property
-    def pending_requests(self) -> list[Message]:
-        return [request for request, _ in self._requests.values()]
-
-    def advance(self, duration_ms: int) -> None:
-        """Advance the clock and fire every timer exactly at its deadline."""
-        end_ms = self.now_ms + duration_ms
-        while True:
-            deadline_ms = self.shard.deadline_ms()
-            if deadline_ms is None or deadline_ms > end_ms:
-                break
-            self.now_ms = max(self.now_ms, deadline_ms)
-            self.run(TimerFired())
-        self.now_ms = end_ms
 
     def change_topics(self, topics: Topics, deleted: Iterable[str] = ()) -> None:
         old, new = set(self.topics.all_names()), set(topics.all_names())
@@ -206,13 +160,6 @@ class GroupBench:
 
     # -- driving the machine ---------------------------------------------------------------------------------
 
-    def run(self, event: GroupEvent) -> None:
-        self._execute(self.shard.handle(event, Instant(self.now_ms, self.wall_ms)))
-
-    @property
-    def wall_ms(self) -> int:
-        return WALL_MS + self.now_ms + self.wall_shift_ms
-
     def _execute(self, outcome: GroupOutcome) -> None:
         self.queries += outcome.effects
         if outcome.records:
@@ -223,8 +170,7 @@ class GroupBench:
                 self.append_error = self.commit_error = None
                 self.run(AppendFailed([outcome], failure))
                 return
-        for reply in outcome.replies:
-            self._deliver(reply.token, reply.message)
+        self._release(outcome.replies)
         if outcome.records:
             self.run(AppendCommitted([outcome]))
 
@@ -236,13 +182,6 @@ class GroupBench:
             self.log.append(Logged(GROUP_RECORDS.encode_key(record.key), value, producer_id))
         for offset, record in enumerate(outcome.records, base_offset):
             self.shard.replay(record, offset)
-
-    def _deliver(self, token: Hashable, message: Message | KafkaError) -> None:
-        assert token not in self.responses, f"two responses to {token}"
-        request, version = self._requests.pop(token)
-        if isinstance(message, KafkaError):
-            message = error_response(request, version, message.code)
-        self.responses[token] = type(message).from_bytes(message.to_bytes(version), version)
 
     def _new_shard(self) -> GroupShard:
         return GroupShard(self.settings, self.assignors, self.topics, lambda: topic_id(next(self._uuids)))

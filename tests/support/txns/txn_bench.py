@@ -1,24 +1,20 @@
 """A transaction shard with a list as its log, simulated partition leaders and a clock that tests advance.
 
-Everything passes through the codecs: the log holds bytes, and requests, markers and responses are encoded and
-decoded in their version.
+The log holds bytes, so records and markers pass through their codecs too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from itertools import count
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import re2  # type: ignore[import-untyped]
 
 from ruslo.machines.machine import (
     AppendCommitted,
     AppendFailed,
-    Instant,
     Loaded,
-    Requested,
-    TimerFired,
     Unloaded,
 )
 from ruslo.machines.txns.errors import error_response
@@ -30,7 +26,6 @@ from ruslo.machines.txns.events import (
     ProducerIdAllocated,
     RequestInfo,
     SendMarkers,
-    TxnEvent,
 )
 from ruslo.machines.txns.marker_requests import codes_of, request_of, response_of
 from ruslo.machines.txns.metadata import TxnMetadata
@@ -42,19 +37,16 @@ from ruslo.machines.txns.shard import TxnShard
 from ruslo.machines.txns.states import TxnState
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
-from ruslo.protocol.apis import API_BY_KEY
 from ruslo.protocol.coordinator_records import TRANSACTION_RECORDS
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.transaction_log_key import TransactionLogKey
 from ruslo.protocol.messages.transaction_log_value import PartitionsSchema, TransactionLogValue
 from ruslo.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 from ruslo.protocol.messages.write_txn_markers_response import WriteTxnMarkersResponse
+from tests.support.machines.coordinator_bench import CoordinatorBench, MessageT
 
-WALL_MS = 1_700_000_000_000
-"""The wall clock time at monotonic zero."""
 FIRST_PRODUCER_ID = 1_000
 
-MessageT = TypeVar("MessageT", bound=Message)
 Verdict = Callable[["Marker"], ErrorCode]
 
 
@@ -107,15 +99,14 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
     return lambda text: compiled.fullmatch(text) is not None
 
 
-class TxnBench:
+class TxnBench(CoordinatorBench):
+    shard: TxnShard
+
     def __init__(self, settings: TxnSettings | None = None, cluster: Cluster | None = None) -> None:
+        super().__init__(error_response)
         self.settings = settings or TxnSettings()
         self.cluster = cluster or default_cluster()
-        self.now_ms = 0
-        self.wall_shift_ms = 0
-        """The change of the wall clock relative to the monotonic clock."""
         self.log: list[tuple[bytes, bytes | None]] = []
-        self.responses: dict[Hashable, Message] = {}
         self.markers: list[Marker] = []
         """The markers that leaders have written, in this order."""
         self.sends: list[SendMarkers] = []
@@ -124,17 +115,11 @@ class TxnBench:
         self.uncommitted: list[TxnOutcome] = []
         """Appended but not committed outcomes; empty while ``commits_immediately``."""
         self.commits_immediately = True
-        self.append_error: ErrorCode | None = None
-        """The next append fails with this error."""
-        self.commit_error: ErrorCode | None = None
-        """The next append is written, but not committed in time, and fails with this error."""
         self.allocations: list[AllocateProducerId] = []
         """Pending allocations of producer ids; empty while ``ids_available``."""
         self.ids_available = True
         self.fenced: list[str] = []
         self.coordinator_epoch = 7
-        self._requests: dict[Hashable, tuple[Message, int]] = {}
-        self._tokens = count(1)
         self._producer_ids = count(FIRST_PRODUCER_ID)
         self.shard = self._new_shard()
         self.run(Loaded(self.coordinator_epoch))
@@ -143,13 +128,7 @@ class TxnBench:
 
     def send(self, request: Message, version: int | None = None, denied: frozenset[str] = frozenset()) -> int:
         """Send a request and return its token; the response may come later."""
-        if version is None:
-            version = API_BY_KEY[request.API_KEY].max_version
-        request = type(request).from_bytes(request.to_bytes(version), version)
-        token = next(self._tokens)
-        self._requests[token] = (request, version)
-        self.run(Requested(token, request, RequestInfo(version, denied)))
-        return token
+        return self._send(request, version, lambda v: RequestInfo(v, denied))
 
     def call(
         self,
@@ -160,25 +139,6 @@ class TxnBench:
     ) -> MessageT:
         """Send a request that gets its response at once."""
         return self.response(self.send(request, version, denied), response)
-
-    def response(self, token: Hashable, response: type[MessageT]) -> MessageT:
-        message = self.responses.pop(token)
-        assert isinstance(message, response)
-        return message
-
-    def is_parked(self, token: Hashable) -> bool:
-        return token not in self.responses
-
-    def advance(self, duration_ms: int) -> None:
-        """Advance the clock and fire every timer exactly at its deadline."""
-        end_ms = self.now_ms + duration_ms
-        while True:
-            deadline_ms = self.shard.deadline_ms()
-            if deadline_ms is None or deadline_ms > end_ms:
-                break
-            self.now_ms = max(self.now_ms, deadline_ms)
-            self.run(TimerFired())
-        self.now_ms = end_ms
 
     def change_cluster(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -254,20 +214,13 @@ class TxnBench:
 
     # -- driving the machine, and the cluster ----------------------------------------------------------------
 
-    def run(self, event: TxnEvent) -> None:
-        self._execute(self.shard.handle(event, Instant(self.now_ms, self.wall_ms)))
-
-    @property
-    def wall_ms(self) -> int:
-        return WALL_MS + self.now_ms + self.wall_shift_ms
-
     def commit(self) -> None:
         """Advance the high watermark to the end of the log."""
         committed, self.uncommitted = self.uncommitted, []
         for outcome in committed:
             for record in outcome.records:
                 self.shard.replay(record, 0)
-            self._release(outcome)
+            self._release(outcome.replies)
         self.run(AppendCommitted(committed))
 
     def allocate_id(self, producer_id: int | None = None) -> None:
@@ -296,7 +249,7 @@ class TxnBench:
         if outcome.records:
             self._append(outcome)
         else:
-            self._release(outcome)
+            self._release(outcome.replies)
         for effect in outcome.effects:
             if isinstance(effect, SendMarkers):
                 self.sends.append(effect)
@@ -322,15 +275,6 @@ class TxnBench:
         self.uncommitted.append(outcome)
         if self.commits_immediately:
             self.commit()
-
-    def _release(self, outcome: TxnOutcome) -> None:
-        for reply in outcome.replies:
-            assert reply.token not in self.responses, f"two responses to {reply.token}"
-            request, version = self._requests.pop(reply.token)
-            message = reply.message
-            if isinstance(message, KafkaError):
-                message = error_response(request, version, message.code)
-            self.responses[reply.token] = type(message).from_bytes(message.to_bytes(version), version)
 
     def _new_shard(self) -> TxnShard:
         return TxnShard(self.settings, compile_pattern, self.cluster)

@@ -10,7 +10,8 @@ from ruslo.model.errors import CorruptLogError, ErrorCode
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages.end_txn_response import EndTxnResponse
 from ruslo.protocol.messages.transaction_log_value import TransactionLogValue
-from tests.support.txns.txn_bench import FIRST_PRODUCER_ID, WALL_MS, TxnBench
+from tests.support.machines.coordinator_bench import WALL_MS
+from tests.support.txns.txn_bench import FIRST_PRODUCER_ID, TxnBench
 from tests.support.txns.txn_client import ORDERS_0, ORDERS_1, PARCELS_0, TxnClient, end_request
 
 

@@ -11,7 +11,8 @@ from ruslo.protocol.messages.group_metadata_value import GroupMetadataValue
 from ruslo.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from ruslo.protocol.messages.join_group_response import JoinGroupResponse
 from tests.support.groups.classic_client import ClassicClient, complete_rebalance, stable_group, subscription
-from tests.support.groups.group_bench import WALL_MS, GroupBench
+from tests.support.groups.group_bench import GroupBench
+from tests.support.machines.coordinator_bench import WALL_MS
 
 
 def rejected(client: ClassicClient) -> ErrorCode:

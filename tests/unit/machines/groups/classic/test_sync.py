@@ -9,7 +9,8 @@ from ruslo.protocol.messages.group_metadata_value import GroupMetadataValue, Mem
 from ruslo.protocol.messages.sync_group_request import SyncGroupRequest
 from ruslo.protocol.messages.sync_group_response import SyncGroupResponse
 from tests.support.groups.classic_client import REBALANCE_MS, ClassicClient, stable_group, subscription
-from tests.support.groups.group_bench import WALL_MS, GroupBench
+from tests.support.groups.group_bench import GroupBench
+from tests.support.machines.coordinator_bench import WALL_MS
 
 
 def two_joined_members(bench: GroupBench) -> tuple[ClassicClient, ClassicClient]:

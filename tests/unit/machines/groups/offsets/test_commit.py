@@ -15,8 +15,9 @@ from ruslo.protocol.messages.offset_commit_request import (
 from ruslo.protocol.messages.offset_commit_response import OffsetCommitResponse
 from ruslo.protocol.messages.offset_commit_value import OffsetCommitValue
 from tests.support.groups.classic_client import ClassicClient, stable_group
-from tests.support.groups.group_bench import WALL_MS, GroupBench, topic_id
+from tests.support.groups.group_bench import GroupBench, topic_id
 from tests.support.groups.offset_calls import commit, commit_in_transaction, fetch
+from tests.support.machines.coordinator_bench import WALL_MS
 
 
 def test_commit_without_a_member_creates_a_group_of_offsets() -> None:
