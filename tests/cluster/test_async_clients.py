@@ -181,15 +181,15 @@ async def test_the_event_loop_runs_while_the_buffer_is_full(
     await producer.send_and_wait("t", b"first")
     await asyncio.to_thread(broker.stop)
     sent = []
-    beats = 0
+    ticks = 0
 
-    async def heart() -> None:
-        nonlocal beats
+    async def tick() -> None:
+        nonlocal ticks
         while True:
-            beats += 1
+            ticks += 1
             await asyncio.sleep(0.01)
 
-    beating = asyncio.create_task(heart())
+    ticking = asyncio.create_task(tick())
 
     async def send_forever() -> None:
         while True:
@@ -197,8 +197,8 @@ async def test_the_event_loop_runs_while_the_buffer_is_full(
 
     with pytest.raises(ruslo.BufferExhausted, match=r"max\.block\.ms"):
         await send_forever()
-    beating.cancel()
-    assert beats > 3
+    ticking.cancel()
+    assert ticks > 3
     await asyncio.to_thread(broker.start)
     stored = await asyncio.gather(*sent)
     assert [record.offset for record in stored] == list(range(1, len(sent) + 1))
@@ -266,14 +266,14 @@ async def test_cancelling_a_transaction_before_its_end_leaves_none_open(config: 
             async with producer.transaction():
                 await producer.send(topic, value)
 
-        async def write_while_something_else_waits() -> None:
+        async def write_while_another_task_waits() -> None:
             async with producer.transaction():
                 await producer.send(topic, b"cancelled")
                 # A send of another task does the same while it waits for buffer memory or for a topic.
                 asyncio.get_running_loop().run_in_executor(producer._blocking, busy.wait)
                 at_the_end.set()
 
-        ending = asyncio.create_task(write_while_something_else_waits())
+        ending = asyncio.create_task(write_while_another_task_waits())
         await at_the_end.wait()
         ending.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -532,7 +532,7 @@ def test_an_unformatted_directory(tmp_path: Path) -> None:
     assert "is not formatted" in result.stderr
     assert "ruslo storage format" in result.stderr
     assert "Traceback" not in result.stderr
-    assert list((tmp_path / "data").iterdir()) == [], "looking did not change anything"
+    assert list((tmp_path / "data").iterdir()) == [], "a failed start must not change the directory"
 
 
 def test_settings_that_are_unknown_or_without_effect() -> None:

@@ -1,4 +1,4 @@
-"""Many idle connections, and one that reads a byte now and then, do not affect other clients."""
+"""Many idle connections and very slow readers do not affect other clients."""
 
 from __future__ import annotations
 

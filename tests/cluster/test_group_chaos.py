@@ -184,8 +184,8 @@ def test_no_record_is_lost_or_applied_twice(node: Node, tmp_path: Path) -> None:
     print(f"\n{sum(load.sent)} records, {members.joins} joins, {members.kills} kills")
     for group in groups:
         times = applied(group)
-        repeated = sum(count - 1 for count in times.values())
-        print(f"{group.name}: {len(times)} applied, {repeated} again")
+        duplicates = sum(count - 1 for count in times.values())
+        print(f"{group.name}: {len(times)} applied, {duplicates} duplicates")
         assert times.keys() == wanted, f"{group.name} lost {len(wanted - times.keys())} records"
         if group.positions == "stored":
-            assert repeated == 0, group.name
+            assert duplicates == 0, group.name

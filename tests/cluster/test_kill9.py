@@ -103,7 +103,7 @@ def wait_for_acks(load: Load, more: int, node: Node) -> None:
     goal = load.acked_count + more
     deadline = time.monotonic() + 60
     while load.acked_count < goal and not load.failures:
-        assert time.monotonic() < deadline, f"the load does not go on\n{node.log_tail()}"
+        assert time.monotonic() < deadline, f"the load makes no progress\n{node.log_tail()}"
         time.sleep(0.002)
 
 

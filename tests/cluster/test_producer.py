@@ -340,14 +340,14 @@ def test_a_newer_producer_fences_the_older(config: Config, topic: str) -> None:
     with zombie.transaction():
         zombie.send(topic, b"before", partition=0)
 
-    def be_overtaken() -> None:
+    def start_newer_producer() -> None:
         with zombie.transaction():
             zombie.send(topic, b"lost", partition=0)
             with ruslo.Producer(transactional) as successor, successor.transaction():
                 successor.send(topic, b"after", partition=0)
 
     with pytest.raises(ruslo.ProducerFenced, match="a newer producer uses the transactional id"):
-        be_overtaken()
+        start_newer_producer()
     zombie.close()
     assert values(config, topic) == [b"before", b"after"]
 
@@ -356,7 +356,7 @@ def test_a_transaction_that_timed_out_is_lost(config: Config, topic: str) -> Non
     transactional: Config = {**config, "transactional.id": topic, "transaction.timeout.ms": 1000}
     with ruslo.Producer(transactional) as producer:
 
-        def dawdle() -> None:
+        def exceed_timeout() -> None:
             with producer.transaction():
                 producer.send(topic, b"late", partition=0).result(30)
                 deadline = time.monotonic() + 30
@@ -364,7 +364,7 @@ def test_a_transaction_that_timed_out_is_lost(config: Config, topic: str) -> Non
                     time.sleep(0.2)
 
         with pytest.raises(ruslo.TransactionLost, match="the transaction timed out"):
-            dawdle()
+            exceed_timeout()
     assert values(config, topic) == []
 
 

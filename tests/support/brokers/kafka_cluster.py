@@ -79,7 +79,7 @@ class ApacheKafkaCluster:
             raise
         except TimeoutError:
             self.stop()
-            raise RuntimeError(f"the cluster did not come up\n{self.log_tail(15)}") from None
+            raise RuntimeError(f"the cluster did not start\n{self.log_tail(15)}") from None
         return self
 
     def wait_for_brokers(self, count: int, *, node_id: int = 1, timeout_s: float = 60) -> None:

@@ -61,7 +61,7 @@ def run(coroutine: Coroutine[Any, Any, None], timeout_s: float = 30) -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Return once the condition holds; the time limit of the test ends a wait in vain."""
+    """Return once the condition holds; the time limit of the test ends an endless wait."""
     while not condition():  # noqa: ASYNC110 (the condition has no event)
         await asyncio.sleep(0.001)
 
@@ -239,9 +239,9 @@ class HeldFile(LocalFile):
 
 
 class HeldDisk(LocalDisk):
-    """A disk whose syncs of record files block, or fail, as the test says.
+    """A disk whose syncs of record files block, or fail, as the test decides.
 
-    ``free`` lets them through; ``failure`` makes them fail. ``syncs`` lists the files that were synced.
+    ``free`` releases them; ``failure`` makes them fail. ``syncs`` lists the files that were synced.
     """
 
     __slots__ = ("failure", "free", "started", "syncs")
@@ -264,7 +264,7 @@ class HeldDisk(LocalDisk):
 
     def before_sync(self, path: str) -> None:
         self.started.set()
-        assert self.free.wait(20), "the test never let this sync go on"
+        assert self.free.wait(20), "the test never released this sync"
         self.syncs.append(path)
         if self.failure is not None:
             raise DiskError(self.directory, path, "sync", self.failure)

@@ -7,7 +7,7 @@ from ruslo.model.clock import SystemClock
 
 
 class SteppingClock(SystemClock):
-    """Every reading of the nanoseconds moves them."""
+    """A clock whose nanoseconds advance at every reading."""
 
     def __init__(self, steps_per_slice: int) -> None:
         self._ns = 0
