@@ -14,9 +14,9 @@ expect.set_options(timeout=60_000)  # on a busy machine
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's own, not one that playwright would download.
+    """Debian's Chromium, not one that playwright would download.
 
-    For a module: as long as playwright runs, its event loop keeps asyncio.run from this thread.
+    It is started per module: while playwright runs, its event loop prevents asyncio.run in this thread.
     """
     path = require_tool("chromium")
     with sync_playwright() as playwright:
@@ -39,7 +39,7 @@ def console(broker: EmbeddedBroker) -> Iterator[ConsoleProcess]:
 
 @pytest.fixture
 def visitor(browser: Browser, console: ConsoleProcess) -> Iterator[Visitor]:
-    """Fails a test if the browser logs an error or blocks a script or style."""
+    """Fail a test if the browser logs an error or blocks a script or style."""
     visitor = Visitor(browser, console.address)
     yield visitor
     visitor.close()

@@ -1,4 +1,4 @@
-"""The console on Apache Kafka."""
+"""The console with Apache Kafka."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_every_page_and_an_offset_reset(visitor: Visitor, kafka: ApacheKafka) ->
     for number in range(20):
         producer.send("payments", f"{number}", partition=0)
     producer.flush(20)
-    place = TopicPartition("payments", 0)
-    run_admin(kafka.bootstrap, lambda admin: admin.group_offsets.alter("billing", {place: 5}))
+    tp = TopicPartition("payments", 0)
+    run_admin(kafka.bootstrap, lambda admin: admin.group_offsets.alter("billing", {tp: 5}))
     pages = {
         "/": "Healthy",
         "/topics": "payments",
@@ -82,7 +82,7 @@ def test_every_page_and_an_offset_reset(visitor: Visitor, kafka: ApacheKafka) ->
     }
     for path, text in pages.items():
         expect(visitor.open(path).locator("main")).to_contain_text(text)
-    # Pipelines are those of this machine, whichever cluster they work on.
+    # Pipelines are those of this machine, whichever cluster they use.
     assert failed_links(visitor, found_links(visitor, pages.keys() - {"/pipelines"})) == {}
     page = visitor.open("/group?id=billing")
     expect(page.locator("#lag")).to_have_text("15")

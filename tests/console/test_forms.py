@@ -59,7 +59,7 @@ def test_create_a_topic(visitor: Visitor, broker: EmbeddedBroker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "says"),
+    ("fields", "message"),
     [
         ({"name": "no spaces"}, "characters other than"),
         ({"name": "ok", "partitions": "many"}, "'many' is not a whole number"),
@@ -69,11 +69,11 @@ def test_create_a_topic(visitor: Visitor, broker: EmbeddedBroker) -> None:
         ({"name": "ok", "configs": "nonsense"}, "is not in the form name=value"),
     ],
 )
-def test_form_errors_are_shown_in_the_form(visitor: Visitor, fields: dict[str, str], says: str) -> None:
+def test_form_errors_are_shown_in_the_form(visitor: Visitor, fields: dict[str, str], message: str) -> None:
     page = visitor.open("/topics/new")
     for name, value in fields.items():
         page.fill(f"[name={name}]", value)
-    assert says in preview(page)
+    assert message in preview(page)
     expect(page.locator("[name=name]")).to_have_value(fields["name"])
 
 
@@ -162,15 +162,15 @@ def test_produce_a_record(visitor: Visitor, broker: EmbeddedBroker) -> None:
     page.click("button:has-text('Produce the record')")
     expect(page.locator("[role=status]")).to_have_text("The record was stored in partition 1 at offset 0.")
     stored = page.request.get("/topics/written/messages/1/0/download")
-    assert stored.body().decode() == '{"a":\n "\u202eline"}', "not a character is changed on the way"
+    assert stored.body().decode() == '{"a":\n "\u202eline"}', "no character is changed"
     assert stored.headers["content-disposition"].startswith("attachment")
     expect(page.locator("main")).to_contain_text("trace")
 
 
 def test_reset_and_delete_a_group(visitor: Visitor, broker: EmbeddedBroker) -> None:
     filled_topic(broker, "replayed", 20, 2)
-    places = {TopicPartition("replayed", number): 5 for number in (0, 1)}
-    run_admin(broker.bootstrap, lambda admin: admin.group_offsets.alter("slow/ <b>", places))
+    tps = {TopicPartition("replayed", number): 5 for number in (0, 1)}
+    run_admin(broker.bootstrap, lambda admin: admin.group_offsets.alter("slow/ <b>", tps))
     page = visitor.open("/groups")
     page.click("a:has-text('slow/')")
     expect(page.locator("#lag")).to_have_text("10")
@@ -219,7 +219,7 @@ def test_abort_an_open_transaction(visitor: Visitor, broker: EmbeddedBroker) -> 
 def test_abort_a_hanging_transaction(browser: Browser) -> None:
     with EmbeddedBroker(UNVERIFIED) as broker, ConsoleProcess(broker.bootstrap) as console:
         filled_topic(broker, "stuck", 3)
-        with ThreadPoolExecutor(1) as thread:  # it has an event loop of its own
+        with ThreadPoolExecutor(1) as thread:  # It has its own event loop.
             thread.submit(hang, broker.bootstrap, "stuck").result()
         visitor = Visitor(browser, console.address)
         page = visitor.open("/transactions")

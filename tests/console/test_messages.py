@@ -98,9 +98,9 @@ def test_hostile_records_are_harmless(visitor: Visitor, broker: EmbeddedBroker) 
     producer.flush(30)
     page = visitor.open("/topics/hostile/messages?from=start")
     expect(page.locator("#records tr")).to_have_count(len(HOSTILE) + 4)
-    assert len(page.content()) < 100_000, "a megabyte in a table is a line"
+    assert len(page.content()) < 100_000, "a megabyte is one line of the table"
     assert "gpj.exe" in page.content()
-    assert "\u202e" not in page.content(), "text is not turned around"
+    assert "\u202e" not in page.content(), "the text direction is not reversed"
     expect(page.locator("h1")).to_have_count(1)
     for offset in range(len(HOSTILE) + 4):
         for kind in ("auto", "json", "text", "hex", "avro"):
@@ -130,7 +130,7 @@ def test_hostile_records_in_a_live_tail(visitor: Visitor, broker: EmbeddedBroker
     page.click("button:has-text('Follow live')")
     expect(page.locator("#tail-state")).to_contain_text("Following")
     for _ in range(40):
-        # What was written before the server looked at the end of the topic is not followed.
+        # The tail skips records that were written before the server read the end offset.
         producer.send("arriving", "ping")
         producer.flush(10)
         if page.locator("#records tr").count():

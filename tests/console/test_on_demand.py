@@ -40,13 +40,13 @@ def visit(address: str) -> str:
         return str(response.read().decode())
 
 
-def visit_for_ever(address: str) -> None:
+def keep_visiting(address: str) -> None:
     while True:
         visit(address)
         time.sleep(0.05)
 
 
-def test_it_starts_on_demand_restarts_after_a_crash_and_ends_with_its_owner(
+def test_console_starts_on_demand_restarts_after_a_crash_and_ends_with_its_owner(
     broker: EmbeddedBroker,
 ) -> None:
     with ConsoleOnDemand(broker.bootstrap, 0) as console:
@@ -64,7 +64,7 @@ def test_it_starts_on_demand_restarts_after_a_crash_and_ends_with_its_owner(
         socket.create_connection((host, int(port)))
 
 
-def test_a_port_in_use_is_an_error_unless_any_port_will_do(broker: EmbeddedBroker) -> None:
+def test_port_in_use_is_an_error_unless_any_port_is_allowed(broker: EmbeddedBroker) -> None:
     with ConsoleOnDemand(broker.bootstrap, 0) as console:
         port = int(console.address.rpartition(":")[2])
         with pytest.raises(PortInUse, match=f"cannot listen on 127.0.0.1:{port}: address already in use"):
@@ -73,7 +73,7 @@ def test_a_port_in_use_is_an_error_unless_any_port_will_do(broker: EmbeddedBroke
         assert one.address != other.address
 
 
-def test_a_killed_command_leaves_no_console_behind(broker: EmbeddedBroker) -> None:
+def test_killed_command_leaves_no_console(broker: EmbeddedBroker) -> None:
     code = (
         "import sys, time, urllib.request\n"
         "from ruslo.console.on_demand import ConsoleOnDemand\n"
@@ -91,4 +91,4 @@ def test_a_killed_command_leaves_no_console_behind(broker: EmbeddedBroker) -> No
     owner.kill()
     owner.communicate()
     with pytest.raises(OSError, match=r"refused|reset"):
-        visit_for_ever(address)
+        keep_visiting(address)

@@ -50,7 +50,7 @@ PAGES = {
 
 @pytest.fixture(scope="module", autouse=True)
 def traffic(broker: EmbeddedBroker) -> Iterator[None]:
-    """A producer and a consumer run all the time."""
+    """A producer and a consumer that run all the time."""
     over = threading.Event()
 
     def write_and_read() -> None:
@@ -113,8 +113,8 @@ def test_a_topic_shows_its_groups_and_their_lag(visitor: Visitor, broker: Embedd
     page = visitor.open("/topics/read")
     readers = page.locator("#readers")
     expect(readers).to_contain_text("No group reads this topic.")
-    place = TopicPartition("read", 0)
-    run_admin(broker.bootstrap, lambda admin: admin.group_offsets.alter("late/<i>", {place: 2}))
+    tp = TopicPartition("read", 0)
+    run_admin(broker.bootstrap, lambda admin: admin.group_offsets.alter("late/<i>", {tp: 2}))
     row = readers.locator("tr:has-text('late/<i>')")
     expect(row).to_contain_text("Empty")
     expect(row.locator("td").last).to_have_text("3")
@@ -139,7 +139,7 @@ def test_a_broker_shows_its_replicas(visitor: Visitor) -> None:
 
 
 def test_every_link_works(visitor: Visitor) -> None:
-    # Pipelines are those of this machine, whichever cluster they work on.
+    # Pipelines are those of this machine, whichever cluster they use.
     links = found_links(visitor, PAGES.keys() - {"/pipelines"})
     assert {"/topics/orders", "/group?id=billing", "/brokers/1", "/topics/orders/groups"} <= links
     assert failed_links(visitor, links) == {}
@@ -187,7 +187,7 @@ def test_produce_latency_comes_from_broker_metrics(browser: Browser) -> None:
         visitor.close()
 
 
-def test_the_keyboard_reaches_everything(visitor: Visitor) -> None:
+def test_keyboard_reaches_every_control(visitor: Visitor) -> None:
     page = visitor.open("/")
     page.keyboard.press("Tab")
     expect(page.locator(":focus")).to_have_text("Skip to the content")

@@ -36,7 +36,7 @@ class Server(uvicorn.Server):
 
 @contextlib.asynccontextmanager
 async def served(app: ASGIApp) -> AsyncIterator[int]:
-    """The port of a server with the configuration of `ruslo console`."""
+    """Run a server with the configuration of `ruslo console`; yields its port."""
     listener = bind("127.0.0.1", 0)
     server = Server(server_config(app))
     running = asyncio.create_task(server.serve([listener]))
@@ -48,16 +48,16 @@ async def served(app: ASGIApp) -> AsyncIterator[int]:
         await running
 
 
-def story(app: ASGIApp, tell: Callable[[int], Awaitable[None]]) -> None:
+def run_scenario(app: ASGIApp, scenario: Callable[[int], Awaitable[None]]) -> None:
     async def run() -> None:
         async with asyncio.timeout(HANGS_S), served(app) as port:
-            await tell(port)
+            await scenario(port)
 
     asyncio.run(run())
 
 
 async def exchange(port: int, request: bytes) -> bytes:
-    """All bytes until the server closes the connection."""
+    """Return all bytes until the server closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request)
     try:
@@ -69,7 +69,7 @@ async def exchange(port: int, request: bytes) -> bytes:
 
 
 def http_only(app: ASGIApp) -> ASGIApp:
-    """Start-up and shutdown do nothing."""
+    """An application whose startup and shutdown do nothing."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
@@ -127,7 +127,7 @@ TARGETS = [
 
 
 def test_no_host_and_no_target_bypasses_the_password() -> None:
-    async def tell(port: int) -> None:
+    async def scenario(port: int) -> None:
         for host in HOSTS:
             for target in TARGETS:
                 for method in ("GET", "POST"):
@@ -139,15 +139,15 @@ def test_no_host_and_no_target_bypasses_the_password() -> None:
                     status = int(response.split(b" ", 2)[1])
                     assert status in (400, 401, 403, 404, 405, 421), (method, target, host, response)
 
-    story(build_app(SETTINGS), tell)
+    run_scenario(build_app(SETTINGS), scenario)
 
 
 def test_a_request_without_a_host_is_rejected() -> None:
-    async def tell(port: int) -> None:
+    async def scenario(port: int) -> None:
         assert b" 421 " in await exchange(port, b"GET /login HTTP/1.0\r\n\r\n")
         assert b" 400 " in await exchange(port, b"GET /login HTTP/1.1\r\n\r\n")
 
-    story(GUARDED, tell)
+    run_scenario(GUARDED, scenario)
 
 
 HALF_SENT = {
@@ -166,16 +166,16 @@ def test_an_incomplete_request_times_out(sent: bytes, monkeypatch: pytest.Monkey
     for timeout in ("HEADERS_TIMEOUT_S", "BODY_TIMEOUT_S", "UNREAD_BODY_TIMEOUT_S"):
         monkeypatch.setattr(connection, timeout, 0.01)
 
-    async def tell(port: int) -> None:
+    async def scenario(port: int) -> None:
         await exchange(port, sent)
 
-    story(GUARDED, tell)
+    run_scenario(GUARDED, scenario)
 
 
 def test_a_client_that_sends_too_much_gets_a_response() -> None:
     """The server discards the rest of the form: a closed connection would lose the response."""
 
-    async def tell(port: int) -> None:
+    async def scenario(port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         body = b"password=" + b"x" * 3_000_000
         writer.write(b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body))
@@ -184,7 +184,7 @@ def test_a_client_that_sends_too_much_gets_a_response() -> None:
         await writer.drain()
         writer.close()
 
-    story(GUARDED, tell)
+    run_scenario(GUARDED, scenario)
 
 
 def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,19 +199,19 @@ def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyP
         assert (await receive())["type"] == "http.disconnect"
         lost.set()
 
-    async def tell(port: int) -> None:
+    async def scenario(port: int) -> None:
         _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
         writer.write(b"GET /login HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await lost.wait()
         writer.close()
 
-    story(guarded(large), tell)
+    run_scenario(guarded(large), scenario)
 
 
 def test_the_oldest_waiting_connection_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "MAX_CONNECTIONS", 3)
 
-    async def tell(port: int) -> None:
+    async def scenario(port: int) -> None:
         silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
         request = b"GET /login HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         for number in range(3):
@@ -222,24 +222,24 @@ def test_the_oldest_waiting_connection_is_replaced(monkeypatch: pytest.MonkeyPat
         for _, writer in silent:
             writer.close()
 
-    story(GUARDED, tell)
+    run_scenario(GUARDED, scenario)
 
 
 def test_connections_with_a_request_in_progress_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "MAX_CONNECTIONS", 2)
-    both_asked, release = asyncio.Barrier(3), asyncio.Event()
+    both_requested, release = asyncio.Barrier(3), asyncio.Event()
 
     async def slow(scope: Scope, receive: Receive, send: Send) -> None:
-        await both_asked.wait()
+        await both_requested.wait()
         await release.wait()
         await pages(scope, receive, send)
 
-    async def tell(port: int) -> None:
+    async def scenario(port: int) -> None:
         request = b"GET /login HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         requests = [asyncio.create_task(exchange(port, request)) for _ in range(2)]
-        await both_asked.wait()
+        await both_requested.wait()
         assert await exchange(port, b"") == b"", "closed at once"
         release.set()
         assert all(b"a page" in response for response in await asyncio.gather(*requests))
 
-    story(guarded(slow), tell)
+    run_scenario(guarded(slow), scenario)

@@ -19,7 +19,7 @@ TopicMaker = Callable[..., str]
 
 @pytest.fixture(scope="session")
 def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    """One running node for all interop tests of this process; each test uses topics of its own."""
+    """One running node for all interop tests of this process; each test uses its own topics."""
     directory = tmp_path_factory.mktemp("node")
     node: Node
     if request.config.getoption("--target") == "kafka":
@@ -43,7 +43,7 @@ def admin(bootstrap: str) -> AdminClient:
 
 @pytest.fixture
 def new_topic(admin: AdminClient, request: pytest.FixtureRequest) -> TopicMaker:
-    """Creates topics whose names no other test uses."""
+    """Creates topics with names that no other test uses."""
     counter = itertools.count()
     stem = "".join(
         letter if letter.isalnum() else "-" for letter in f"{request.path.stem}-{request.node.name}"

@@ -58,7 +58,7 @@ def test_offsets_by_time(bootstrap: str, new_topic: TopicMaker) -> None:
     topic = new_topic()
     partition = TopicPartition(topic, 0)
 
-    async def walk() -> tuple[int, int, int]:
+    async def list_offsets() -> tuple[int, int, int]:
         async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
             for number in range(10):
                 await producer.send_and_wait(topic, b"x", timestamp_ms=1_700_000_000_000 + number * 1000)
@@ -69,7 +69,7 @@ def test_offsets_by_time(bootstrap: str, new_topic: TopicMaker) -> None:
             found = await consumer.offsets_for_times({partition: 1_700_000_004_500})
             return first[partition], last[partition], found[partition].offset
 
-    assert asyncio.run(walk()) == (0, 10, 5)
+    assert asyncio.run(list_offsets()) == (0, 10, 5)
 
 
 def test_admin(bootstrap: str, new_topic: TopicMaker) -> None:

@@ -1,4 +1,4 @@
-"""Assignors and topic hashes against Kafka's own classes."""
+"""Assignors and topic hashes compared with Kafka's own classes."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class Oracle:
             encoding="utf-8",
         )
 
-    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
+    def query(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(question) + "\n")
+        self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         response: dict[str, Any] = json.loads(self.process.stdout.readline())
         return response
 
     def assign(self, assignor: str, group: GroupSpec) -> tuple[list[str], Shares]:
-        response = self.ask(
+        response = self.query(
             {
                 "assignor": assignor,
                 "homogeneous": group.homogeneous,
@@ -85,12 +85,14 @@ def _random_group(random: Random, *, homogeneous: bool) -> GroupSpec:
         TopicSpec(random.randbytes(16), f"topic-{number}", random.choice([1, 2, 3, 7, 16, 31]))
         for number in range(random.randint(1, 6))
     ]
-    everything = frozenset(topic.topic_id for topic in topics)
+    all_partitions = frozenset(topic.topic_id for topic in topics)
     members: dict[str, MemberSpec] = {}
     for number in range(random.randint(1, 9)):
-        subscribed = everything
+        subscribed = all_partitions
         if not homogeneous:
-            subscribed = frozenset(random.sample(sorted(everything), random.randint(0, len(everything))))
+            subscribed = frozenset(
+                random.sample(sorted(all_partitions), random.randint(0, len(all_partitions)))
+            )
         member_id = f"member-{random.randint(0, 10**6)}-{number}"
         instance_id = f"instance-{random.randint(0, 99)}-{number}" if random.random() < 0.3 else None
         members[member_id] = MemberSpec(member_id, subscribed, {}, instance_id)
@@ -100,7 +102,7 @@ def _random_group(random: Random, *, homogeneous: bool) -> GroupSpec:
 
 
 def _with_held(random: Random, group: GroupSpec) -> GroupSpec:
-    """A current target, also with topics that the owner no longer subscribes to, and unbalanced."""
+    """A current assignment that is unbalanced and includes topics the owner no longer subscribes to."""
     held: dict[str, dict[Uuid, set[int]]] = {member_id: {} for member_id in group.members}
     favourites = random.sample(list(group.members), random.randint(1, len(group.members)))
     occupied = random.choice([0.0, 0.3, 0.9, 1.0])
@@ -155,7 +157,7 @@ def test_topic_and_group_hashes_are_kafkas(oracle: Oracle) -> None:
         )
         for name, count in zip(names, [1, 3, 40, 12, 200], strict=True)
     ]
-    response = oracle.ask(
+    response = oracle.query(
         {
             "hash": [
                 {"id": topic.id.hex(), "name": topic.name, "racks": [list(names) for names in topic.racks]}
@@ -165,4 +167,4 @@ def test_topic_and_group_hashes_are_kafkas(oracle: Oracle) -> None:
     )
     assert [topic_hash(topic) for topic in topics] == [int(hashed) for hashed in response["topics"]]
     assert group_hash((topic.name, topic_hash(topic)) for topic in topics) == int(response["group"])
-    assert oracle.ask({"hash": []}) == {"topics": [], "group": str(group_hash([]))}
+    assert oracle.query({"hash": []}) == {"topics": [], "group": str(group_hash([]))}

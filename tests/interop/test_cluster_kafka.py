@@ -1,4 +1,5 @@
-"""Commands for clusters, and our controller's decisions, beside a real three-node Apache Kafka cluster."""
+"""Cluster commands and the decisions of our controller, compared with a real three-node Apache Kafka
+cluster."""
 
 from __future__ import annotations
 
@@ -36,15 +37,15 @@ def cli(cluster: ApacheKafkaCluster) -> Cli:
     return Cli(cluster.bootstrap)
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
+def until(condition: Callable[[], bool], description: str) -> None:
     deadline = time.monotonic() + 60
     while not condition():
-        assert time.monotonic() < deadline, what
+        assert time.monotonic() < deadline, description
         time.sleep(0.1)
 
 
 def create(cli: Cli, name: str, *replicas: list[int]) -> None:
-    """``ruslo topic create`` leaves the placement to the controller; here it is given."""
+    """Create a topic with the given placement; ``ruslo topic create`` leaves it to the controller."""
 
     async def run() -> None:
         async with Admin(cli.bootstrap) as admin:
@@ -59,14 +60,14 @@ def replicas_of(cli: Cli, topic: str) -> list[list[int]]:
     return [partition["replicas"] for partition in described["partitions"]]
 
 
-def a_voter_that_follows(cli: Cli) -> int:
-    """A voter that can be stopped without losing the active controller."""
+def voter_that_follows(cli: Cli) -> int:
+    """A voter other than the active controller."""
     leader: int = cli.json("cluster", "quorum")["leader_id"]
     return max({1, 2, 3} - {leader})
 
 
-def test_our_controller_decides_as_apache_kafkas(cluster: ApacheKafkaCluster, cli: Cli) -> None:
-    c = a_voter_that_follows(cli)
+def test_our_controller_decides_as_apache_kafkas_does(cluster: ApacheKafkaCluster, cli: Cli) -> None:
+    c = voter_that_follows(cli)
     a, b = sorted({1, 2, 3} - {c})
     theirs, ours = KafkaController(cluster, broker_id=a), RusloController()
     assert run_script(ours, a, b, c) == run_script(theirs, a, b, c)
@@ -115,8 +116,8 @@ def test_kafkas_tool_follows_and_verifies_a_throttled_reassignment(cli: Cli, tmp
     assert {each["state"] for each in begun["partitions"]} <= {"moving", "done"}
     assert [each["replicas"] for each in json.loads(before.read_text())["partitions"]] == [[1, 2], [2, 1]]
 
-    def setting(*where: str) -> tuple[str, str] | None:
-        result = cli.run("config", "describe", *where, "-o", "json")
+    def setting(*arguments: str) -> tuple[str, str] | None:
+        result = cli.run("config", "describe", *arguments, "-o", "json")
         entries = [] if result.exit_code else json.loads(result.stdout)
         return (entries[0]["value"], entries[0]["source"]) if entries else None
 
@@ -162,23 +163,25 @@ def test_mistakes_in_plans_are_explained(cli: Cli, tmp_path: Path) -> None:
     assert "Unknown partition mistaken-7" in executed(
         [{"topic": "mistaken", "partition": 7, "replicas": [1]}]
     )
-    said = executed(
+    output = executed(
         [
             {"topic": "mistaken", "partition": 0, "replicas": [9]},
             {"topic": "mistaken", "partition": 1, "replicas": [2]},
         ]
     )
-    assert "mistaken-0" in said
-    assert "INVALID_REPLICA_ASSIGNMENT" in said
+    assert "mistaken-0" in output
+    assert "INVALID_REPLICA_ASSIGNMENT" in output
     assert "Unknown broker 9" in cli.fails("cluster", "reassign", "plan", "--drain", "9")
     too_many = ("cluster", "reassign", "plan", "--topic", "mistaken", "-r", "4")
     assert "needs 4 replicas, but brokers are available for only 3" in cli.fails(*too_many)
-    nothing = cli.run("cluster", "reassign", "plan", "--topic", "mistaken", "-r", "1")
-    assert (nothing.exit_code, json.loads(nothing.stdout)["partitions"]) == (0, [])
-    assert "No partition needs to change" in nothing.stderr
-    astray = tmp_path / "astray.json"
-    astray.write_text('{"version":1,"partitions":[{"topic":"mistaken","partition":0,"replicas":[3]}]}')
-    assert "not being moved: mistaken-0" in cli.fails("cluster", "reassign", "status", str(astray))
+    no_moves = cli.run("cluster", "reassign", "plan", "--topic", "mistaken", "-r", "1")
+    assert (no_moves.exit_code, json.loads(no_moves.stdout)["partitions"]) == (0, [])
+    assert "No partition needs to change" in no_moves.stderr
+    invalid_targets = tmp_path / "astray.json"
+    invalid_targets.write_text(
+        '{"version":1,"partitions":[{"topic":"mistaken","partition":0,"replicas":[3]}]}'
+    )
+    assert "not being moved: mistaken-0" in cli.fails("cluster", "reassign", "status", str(invalid_targets))
     for wrong in (["plan"], ["plan", "-r", "2"], ["cancel"], ["status", "--wait"]):
         assert cli.run("cluster", "reassign", *wrong).exit_code == 2
     cli.ok("topic", "delete", "mistaken", "--yes")
@@ -192,18 +195,20 @@ def test_elections(cli: Cli) -> None:
     assert [(each["partition"], each["status"]) for each in results] == [(0, "elected"), (1, "not-needed")]
     cli.ok("cluster", "elect", "preferred", "--all")
     assert "No partition needs an election" in cli.ok("cluster", "elect", "preferred", "--all")
-    assert cli.run("cluster", "elect", "unclean", "--all").exit_code == 2, "it needs confirmation"
+    assert cli.run("cluster", "elect", "unclean", "--all").exit_code == 2, "the command needs confirmation"
     results = cli.json("cluster", "elect", "unclean", "--topic", "elected:1", "--yes")
     assert [each["status"] for each in results] == ["not-needed"]
-    said = cli.fails("cluster", "elect", "preferred", "--topic", "elected:5")
-    assert "UNKNOWN_TOPIC_OR_PARTITION" in said
+    output = cli.fails("cluster", "elect", "preferred", "--topic", "elected:5")
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in output
     assert cli.run("cluster", "elect", "preferred").exit_code == 2
 
 
 def test_a_voter_is_removed_and_added_again(cluster: ApacheKafkaCluster, cli: Cli) -> None:
-    leaving = a_voter_that_follows(cli)
+    leaving = voter_that_follows(cli)
     endpoint = f"127.0.0.1:{cluster.nodes[leaving].controller_port}"
-    assert cli.run("cluster", "voter", "remove", str(leaving)).exit_code == 2, "it asks first"
+    assert cli.run("cluster", "voter", "remove", str(leaving)).exit_code == 2, (
+        "the command needs confirmation"
+    )
     assert cli.ok("cluster", "voter", "remove", str(leaving), "--yes") == f"removed voter {leaving}\n"
     assert leaving not in [each["id"] for each in cli.json("cluster", "voter", "list")]
     assert "is not a voter" in cli.fails("cluster", "voter", "remove", str(leaving), "--yes")
@@ -223,19 +228,21 @@ def test_a_voter_is_removed_and_added_again(cluster: ApacheKafkaCluster, cli: Cl
 def test_a_broker_is_stopped_drained_and_unregistered(
     cluster: ApacheKafkaCluster, cli: Cli, tmp_path: Path
 ) -> None:
-    """The last test of this file: afterwards there are two brokers."""
+    """This is the last test of the file, because it leaves two brokers."""
     until(
         lambda: cli.run("cluster", "topics-at-risk").exit_code == 0, "partitions are at risk from the start"
     )
-    gone = a_voter_that_follows(cli)
-    a, b = sorted({1, 2, 3} - {gone})
-    create(cli, "drained", [a, gone], [gone, b])
-    create(cli, "wide", [a, b, gone])
-    create(cli, "alone", [gone])
+    unregistered = voter_that_follows(cli)
+    a, b = sorted({1, 2, 3} - {unregistered})
+    create(cli, "drained", [a, unregistered], [unregistered, b])
+    create(cli, "wide", [a, b, unregistered])
+    create(cli, "alone", [unregistered])
     create(cli, "held", [a, b])
     cli.ok("config", "set", "--topic", "drained", "min.insync.replicas=2")
-    cluster.nodes[gone].stop()
-    until(lambda: bool(cli.json("cluster", "broker", "status", str(gone))["fenced"]), "it is not fenced")
+    cluster.nodes[unregistered].stop()
+    until(
+        lambda: bool(cli.json("cluster", "broker", "status", str(unregistered))["fenced"]), "it is not fenced"
+    )
     offline = ("cluster", "topics-at-risk", "--topic", "alone", "--level", "offline")
     until(lambda: cli.run(*offline).exit_code == 3, "a partition of only the stopped broker has a leader")
     at_risk = cli.run("cluster", "topics-at-risk", "-o", "json")
@@ -244,29 +251,36 @@ def test_a_broker_is_stopped_drained_and_unregistered(
     assert found["alone", 0]["risk"] == "offline"
     assert found["drained", 0]["risk"] == "under-min-isr"
     assert found["wide", 0]["risk"] == "under-replicated"
-    assert found["wide", 0]["missing"] == [gone]
+    assert found["wide", 0]["missing"] == [unregistered]
     assert cli.run("cluster", "topics-at-risk", "--topic", "wide", "--level", "offline").exit_code == 0
-    assert "Move them first" in cli.fails("cluster", "broker", "unregister", str(gone), "--yes")
+    assert "Move them first" in cli.fails("cluster", "broker", "unregister", str(unregistered), "--yes")
     # A reassignment to a broker that is down does not complete; it can be cancelled.
-    held = json.dumps({"partitions": [{"topic": "held", "partition": 0, "replicas": [gone, b]}]})
+    held = json.dumps({"partitions": [{"topic": "held", "partition": 0, "replicas": [unregistered, b]}]})
     plan = tmp_path / "held.json"
     plan.write_text(held)
     cli.ok("cluster", "reassign", "execute", str(plan))
     (moving,) = cli.json("cluster", "reassign", "status")["partitions"]
-    assert (moving["state"], moving["target"], moving["adding"]) == ("moving", [gone, b], [gone])
+    assert (moving["state"], moving["target"], moving["adding"]) == (
+        "moving",
+        [unregistered, b],
+        [unregistered],
+    )
     assert cli.ok("cluster", "reassign", "cancel", str(plan)) == "cancelled held-0\n"
     assert cli.ok("cluster", "reassign", "cancel", "--all") == "No reassignment is in progress.\n"
     until(lambda: set(replicas_of(cli, "held")[0]) == {a, b}, "the cancelled move is not taken back")
 
     # No running broker has the records of a partition without a leader, so it cannot be copied.
-    warned = cli.run("cluster", "reassign", "plan", "--drain", str(gone), "--topic", "alone")
+    warned = cli.run("cluster", "reassign", "plan", "--drain", str(unregistered), "--topic", "alone")
     assert "alone:0 has no leader" in warned.stderr
     cli.ok("topic", "delete", "alone", "--yes")
-    assert "wide-0 needs 3 replicas" in cli.fails("cluster", "reassign", "plan", "--drain", str(gone))
-    fewer = cli.ok("cluster", "reassign", "plan", "--drain", str(gone), "--all-topics", "-r", "2")
+    assert "wide-0 needs 3 replicas" in cli.fails("cluster", "reassign", "plan", "--drain", str(unregistered))
+    fewer = cli.ok("cluster", "reassign", "plan", "--drain", str(unregistered), "--all-topics", "-r", "2")
     done = cli.run("cluster", "reassign", "execute", "-", "--wait", "-o", "json", stdin=fewer)
     assert done.exit_code == 0, done.output
     assert {each["state"] for each in json.loads(done.stdout)["partitions"]} == {"done"}
     until(lambda: cli.run("cluster", "topics-at-risk").exit_code == 0, "partitions are still at risk")
-    assert cli.ok("cluster", "broker", "unregister", str(gone), "--yes") == f"unregistered broker {gone}\n"
+    assert (
+        cli.ok("cluster", "broker", "unregister", str(unregistered), "--yes")
+        == f"unregistered broker {unregistered}\n"
+    )
     until(lambda: [each["id"] for each in cli.json("cluster", "brokers")] == [a, b], "it is still there")

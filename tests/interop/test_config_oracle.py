@@ -1,4 +1,4 @@
-"""Configs against Kafka's own classes: the tables, the parsing, the validation, and DescribeConfigs."""
+"""Configs compared with Kafka's own classes: the tables, parsing, validation, and DescribeConfigs."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ class Oracle:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         )
 
-    def ask(self, *words: str) -> tuple[str, list[Row]]:
+    def query(self, *command: str) -> tuple[str, list[Row]]:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(" ".join(words) + "\n")
+        self.process.stdin.write(" ".join(command) + "\n")
         self.process.stdin.flush()
         verdict, _, rest = self.process.stdout.readline().rstrip("\n").partition(" ")
         return verdict, [[_cell(cell) for cell in row.split(",")] for row in rest.split(";")] if rest else []
@@ -102,7 +102,7 @@ def oracle() -> Iterator[Oracle]:
     ],
 )
 def test_the_tables_are_kafkas(oracle: Oracle, resource: str, table: ConfigTable, count: int) -> None:
-    verdict, rows = oracle.ask("table", resource)
+    verdict, rows = oracle.query("table", resource)
     assert verdict == "ok"
     assert len(rows) == count
     public = {key.name for key in table if not key.internal and not key.name.startswith("ruslo.")}
@@ -119,7 +119,7 @@ def test_the_tables_are_kafkas(oracle: Oracle, resource: str, table: ConfigTable
             assert key.dynamic.value == mode, name
         ours = "" if key.validator is None else str(key.validator)
         if isinstance(key.validator, OneOf) and key.validator.ignore_case:
-            # Kafka keeps these words in a hash set without a defined order.
+            # Kafka keeps these values in a hash set without a defined order.
             assert set(key.validator.words) == set(valid.partition("[")[2].rstrip("]").split(", ")), name
         else:
             assert ours == valid, name
@@ -129,7 +129,7 @@ def test_the_tables_are_kafkas(oracle: Oracle, resource: str, table: ConfigTable
 def test_the_tables_of_clients_are_kafkas(
     oracle: Oracle, client: str, settings: Mapping[str, Setting]
 ) -> None:
-    verdict, rows = oracle.ask("table", client)
+    verdict, rows = oracle.query("table", client)
     assert verdict == "ok"
     assert settings.keys() == {row[0] for row in rows}
     for name, type_name, default, required, valid, _, _ in rows:
@@ -173,14 +173,14 @@ PROPERTY_FILES = [
 
 @pytest.mark.parametrize("text", PROPERTY_FILES)
 def test_property_files_are_read_as_in_java(oracle: Oracle, text: str) -> None:
-    verdict, rows = oracle.ask("properties", _hex(text))
+    verdict, rows = oracle.query("properties", _hex(text))
     assert verdict == "ok"
     assert parse_properties(text) == {row[0]: row[1] for row in rows}
 
 
 @pytest.mark.parametrize("text", ["a=\\u12", "a=\\uxyzt\n", "ok=1\n\\u123g=2\n"])
 def test_property_files_are_rejected_as_in_java(oracle: Oracle, text: str) -> None:
-    assert oracle.ask("properties", _hex(text))[0] == "refused"
+    assert oracle.query("properties", _hex(text))[0] == "refused"
     with pytest.raises(ConfigError, match=r"in line \d"):
         parse_properties(text)
 
@@ -196,7 +196,7 @@ def test_java_reads_property_files_that_we_write(oracle: Oracle) -> None:
         "": "empty key",
         "empty": "",
     }
-    verdict, rows = oracle.ask("properties", _file(mapping))
+    verdict, rows = oracle.query("properties", _file(mapping))
     assert verdict == "ok"
     assert {row[0]: row[1] for row in rows} == mapping == parse_properties(format_properties(mapping))
 
@@ -221,7 +221,7 @@ NUMBERS = [
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_doubles_are_shown_as_java_shows_them(oracle: Oracle, number: str) -> None:
-    _, rows = oracle.ask("double", _hex(number))
+    _, rows = oracle.query("double", _hex(number))
     parsed = parse_as(ConfigType.DOUBLE, number)
     assert isinstance(parsed, float)
     assert [[java_double(parsed)]] == rows
@@ -261,7 +261,7 @@ TEXTS = {
     ("type_name", "text"), [(name, text) for name, texts in TEXTS.items() for text in texts]
 )
 def test_values_are_parsed_as_in_kafka(oracle: Oracle, type_name: str, text: str) -> None:
-    verdict, rows = oracle.ask("parse", type_name, _hex(text))
+    verdict, rows = oracle.query("parse", type_name, _hex(text))
     type_ = ConfigType[type_name]
     try:
         shown = BROKER["node.id"]._replace(type=type_).format(parse_as(type_, text))
@@ -271,7 +271,7 @@ def test_values_are_parsed_as_in_kafka(oracle: Oracle, type_name: str, text: str
         assert (verdict, rows) == ("ok", [[shown]])
 
 
-def _refusal(action: Callable[[], object]) -> str | None:
+def _rejection(action: Callable[[], object]) -> str | None:
     try:
         action()
     except (ConfigError, KafkaError) as error:
@@ -279,7 +279,7 @@ def _refusal(action: Callable[[], object]) -> str | None:
     return None
 
 
-# Each changes a valid set of properties; None removes the key.
+# Each case changes a valid set of properties; None removes the key.
 BROKER_CASES: list[tuple[Mapping[str, str], Mapping[str, str | None]]] = [
     (COMBINED, {}),
     (BROKER_ONLY, {}),
@@ -402,17 +402,17 @@ def test_broker_properties_are_validated_as_in_kafka(
     oracle: Oracle, base: Mapping[str, str], change: Mapping[str, str | None]
 ) -> None:
     properties = {name: value for name, value in {**base, **change}.items() if value is not None}
-    verdict, rows = oracle.ask("broker", _file(properties))
-    refusal = _refusal(lambda: BrokerConfig.from_properties(properties))
-    assert verdict == ("refused" if refusal else "ok"), f"Kafka: {rows}, we: {refusal}"
-    if refusal:
+    verdict, rows = oracle.query("broker", _file(properties))
+    rejection = _rejection(lambda: BrokerConfig.from_properties(properties))
+    assert verdict == ("refused" if rejection else "ok"), f"Kafka: {rows}, we: {rejection}"
+    if rejection:
         return
     config = BrokerConfig.from_properties(properties)
     shown = {entry.name: entry.value for entry in describe_topic(config, {})}
     for name, value in rows:
         assert name is not None
         assert shown[name] == value, name
-    _, endpoints = oracle.ask("advertised", _file(properties))
+    _, endpoints = oracle.query("advertised", _file(properties))
     ours = [*config.advertised_broker_listeners(), *config.advertised_controller_listeners()]
     assert [(e.listener_name, e.security_protocol, e.port) for e in ours] == [
         (row[0], row[1], int(row[3] or 0)) for row in endpoints
@@ -463,10 +463,10 @@ def test_topic_overrides_are_validated_as_in_kafka(
     oracle: Oracle, overrides: Mapping[str, str], tiered: str
 ) -> None:
     broker = {**COMBINED, "remote.log.storage.system.enable": tiered}
-    verdict, rows = oracle.ask("topic", _file(broker), _file(overrides))
+    verdict, rows = oracle.query("topic", _file(broker), _file(overrides))
     config = BrokerConfig.from_properties(broker)
-    refusal = _refusal(lambda: replace_topic(config, {}, overrides))
-    assert verdict == ("refused" if refusal else "ok"), f"Kafka: {rows}, we: {refusal}"
+    rejection = _rejection(lambda: replace_topic(config, {}, overrides))
+    assert verdict == ("refused" if rejection else "ok"), f"Kafka: {rows}, we: {rejection}"
 
 
 TIERED = {"remote.storage.enable": "true"}
@@ -519,10 +519,10 @@ GROUP_CASES: list[Mapping[str, str]] = [
 
 @pytest.mark.parametrize("overrides", GROUP_CASES, ids=str)
 def test_group_overrides_are_validated_as_in_kafka(oracle: Oracle, overrides: Mapping[str, str]) -> None:
-    verdict, rows = oracle.ask("group", _file(COMBINED), _file(overrides))
+    verdict, rows = oracle.query("group", _file(COMBINED), _file(overrides))
     config = BrokerConfig.from_properties(COMBINED)
-    refusal = _refusal(lambda: replace_group(config, overrides))
-    assert verdict == ("refused" if refusal else "ok"), f"Kafka: {rows}, we: {refusal}"
+    rejection = _rejection(lambda: replace_group(config, overrides))
+    assert verdict == ("refused" if rejection else "ok"), f"Kafka: {rows}, we: {rejection}"
 
 
 def _as_row(entry: ConfigEntry) -> Row:
@@ -567,12 +567,12 @@ def _alter(oracle: Oracle, kafka: ApacheKafka, type_: str, name: str, change: Al
     """Kafka's response to an incremental change."""
     key, op, value = change
     return _code(
-        *oracle.ask("alter", kafka.bootstrap, type_, name, AlterOp(op).name, _hex(key), _hex(value or ""))
+        *oracle.query("alter", kafka.bootstrap, type_, name, AlterOp(op).name, _hex(key), _hex(value or ""))
     )
 
 
 def _create(oracle: Oracle, kafka: ApacheKafka, topic: str, overrides: Mapping[str, str]) -> None:
-    assert _code(*oracle.ask("create", kafka.bootstrap, topic, _file(overrides))) is ErrorCode.NONE
+    assert _code(*oracle.query("create", kafka.bootstrap, topic, _file(overrides))) is ErrorCode.NONE
 
 
 def _code(verdict: str, rows: list[Row]) -> ErrorCode:
@@ -657,8 +657,8 @@ def test_changes_get_kafkas_response(
     assert ours is theirs
 
 
-def test_describe_shows_what_kafka_shows(oracle: Oracle, kafka: ApacheKafka, config: BrokerConfig) -> None:
-    """A value in every layer, described by Kafka's own admin client."""
+def test_describe_shows_the_same_as_kafka(oracle: Oracle, kafka: ApacheKafka, config: BrokerConfig) -> None:
+    """Every layer has a value, and Kafka's own admin client describes the configs."""
     defaults = {"log.retention.ms": "7200000", "log.segment.bytes": "2097152", "message.max.bytes": "2000000"}
     own = {"message.max.bytes": "3000000", "log.roll.ms": "5000000"}
     topic = {"segment.bytes": "3145728", "cleanup.policy": "delete, compact"}
@@ -680,7 +680,7 @@ def test_describe_shows_what_kafka_shows(oracle: Oracle, kafka: ApacheKafka, con
         return {entry.name: _as_row(entry) for entry in entries if not entry.name.startswith("ruslo.")}
 
     def theirs(type_: str, name: str) -> dict[str | None, Row]:
-        verdict, rows = oracle.ask("describe", kafka.bootstrap, type_, name)
+        verdict, rows = oracle.query("describe", kafka.bootstrap, type_, name)
         assert verdict == "ok", rows
         return {row[0]: row for row in rows}
 

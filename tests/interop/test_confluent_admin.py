@@ -40,8 +40,8 @@ def config_of(admin: AdminClient, resource: ConfigResource) -> dict[str, ConfigE
 
 def test_a_topic_is_created_described_and_deleted(admin: AdminClient) -> None:
     name = "the-life-of-a-topic"
-    wanted = NewTopic(name, num_partitions=3, replication_factor=1, config={"retention.ms": "3600000"})
-    admin.create_topics([wanted])[name].result(timeout=30)
+    expected = NewTopic(name, num_partitions=3, replication_factor=1, config={"retention.ms": "3600000"})
+    admin.create_topics([expected])[name].result(timeout=30)
     assert sorted(admin.list_topics(timeout=60).topics[name].partitions) == [0, 1, 2]
 
     admin.create_partitions([NewPartitions(name, 5)])[name].result(timeout=30)
@@ -81,7 +81,7 @@ def test_a_topic_is_created_once(admin: AdminClient, new_topic: TopicMaker) -> N
     assert error_of(admin.create_topics([NewTopic(new_topic(), 1, 1)])) == KafkaError.TOPIC_ALREADY_EXISTS
 
 
-def test_topics_that_do_not_exist(admin: AdminClient) -> None:
+def test_missing_topics(admin: AdminClient) -> None:
     assert error_of(admin.delete_topics(["nowhere"])) == KafkaError.UNKNOWN_TOPIC_OR_PART
     assert (
         error_of(admin.create_partitions([NewPartitions("nowhere", 4)])) == KafkaError.UNKNOWN_TOPIC_OR_PART
@@ -129,7 +129,7 @@ def test_broker_configs(admin: AdminClient) -> None:
     admin.incremental_alter_configs([changed])[changed].result(timeout=30)
     deadline = time.monotonic() + 60
     while config_of(admin, broker)["log.cleaner.threads"].value != "2":
-        assert time.monotonic() < deadline, "the broker did not take the new value"
+        assert time.monotonic() < deadline, "the broker did not apply the new value"
         time.sleep(0.05)
 
 
@@ -170,9 +170,9 @@ def test_special_offsets(admin: AdminClient, bootstrap: str, new_topic: TopicMak
 def test_deleted_records_stay_deleted(admin: AdminClient, bootstrap: str, new_topic: TopicMaker) -> None:
     name = new_topic()
     produce_all(bootstrap, name, [Sent(b"%d" % number) for number in range(20)])
-    asked = TopicPartition(name, 0, 12)
+    requested = TopicPartition(name, 0, 12)
 
-    assert admin.delete_records([asked])[asked].result(timeout=30).low_watermark == 12
+    assert admin.delete_records([requested])[requested].result(timeout=30).low_watermark == 12
 
     reader = new_reader(bootstrap)
     try:

@@ -237,8 +237,8 @@ def test_offsets_by_time(bootstrap: str, new_topic: TopicMaker) -> None:
     consumer = new_reader(bootstrap)
     try:
         for wanted_ms, offset in [(0, 0), (1000, 1), (1500, 2), (123_000, 123), (498_001, 499)]:
-            asked = TopicPartition(topic, 0, start_ms + wanted_ms)
-            assert consumer.offsets_for_times([asked], timeout=60)[0].offset == offset
+            requested = TopicPartition(topic, 0, start_ms + wanted_ms)
+            assert consumer.offsets_for_times([requested], timeout=60)[0].offset == offset
         after_all = TopicPartition(topic, 0, start_ms + 499_001)
         assert consumer.offsets_for_times([after_all], timeout=60)[0].offset == OFFSET_END
         assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60) == (0, 500)

@@ -64,7 +64,7 @@ class KafkaTopics(Topics):
 
 
 class KafkaBench(GroupBench):
-    """Apache Kafka in place of the shard, and its files in place of the log."""
+    """Apache Kafka instead of the shard, and its files instead of the log."""
 
     def __init__(
         self,
@@ -73,7 +73,8 @@ class KafkaBench(GroupBench):
         connection: socket.socket,
         group_id: str | None = None,
     ) -> None:
-        """Only the records of ``group_id`` are read; members of earlier scenarios may expire meanwhile."""
+        """Only records of ``group_id`` are read, because members of earlier scenarios may expire in
+        between."""
         super().__init__(SETTINGS, topics)
         self._node = node
         self._group_id = group_id
@@ -106,7 +107,7 @@ class KafkaBench(GroupBench):
         data = b""
         while len(data) < size:
             more = self._connection.recv(size - len(data))
-            assert more, "the broker has hung up"
+            assert more, "the broker closed the connection"
             data += more
         return data
 
@@ -161,16 +162,16 @@ def wait_for_coordinator(bench: KafkaBench) -> None:
     ask = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
     while bench.call(ask, FindCoordinatorResponse).coordinators[0].error_code != ErrorCode.NONE:
         time.sleep(0.1)
-    # The coordinator may still be loading; leaving a group that does not exist is an error.
+    # The coordinator may still be loading. Leaving an unknown group is an error.
     probe = Consumer(Transcript(bench, "probe"), "x", "orders")
     while probe.leave().error_code != ErrorCode.GROUP_ID_NOT_FOUND:
         time.sleep(0.1)
 
 
-Tale = Callable[[Transcript], None]
+Scenario = Callable[[Transcript], None]
 
 RESOLVED_PATTERN = b"\x00\x10"
-"""The record type of a resolved pattern, with which keys begin."""
+"""The record type of a resolved pattern, with which its keys begin."""
 FIRST_JOIN_LINES = 7
 """Records of ``patterns`` after the first member's join and the resolved pattern."""
 
@@ -253,7 +254,7 @@ def subscriptions(transcript: Transcript) -> None:
 
 
 def slow_revocation(transcript: Transcript) -> None:
-    """Three members, one of which is slow to revoke while the others join and leave."""
+    """Three members; one is slow to revoke while the others join and leave."""
     a, b, c = (Consumer(transcript, name, "orders") for name in "abc")
     a.join()
     b.join()
@@ -274,8 +275,8 @@ def slow_revocation(transcript: Transcript) -> None:
     c.report_owned()
 
 
-def up_and_down(transcript: Transcript) -> None:
-    """A classic member, then one of the consumer protocol, then the classic one alone again."""
+def back_and_forth(transcript: Transcript) -> None:
+    """A classic member joins, then one of the consumer protocol, then only the classic one remains."""
     classic = ClassicClient(transcript.bench, "c", group=transcript.group)
     classic.join()
     if classic.waits:
@@ -352,15 +353,15 @@ def _resolve(transcript: Transcript, found: dict[str, list[str]]) -> None:
 
 def _sorted_records(transcript: Transcript) -> list[str]:
     """Adjacent records of one type are in the order of a hash map, so they are sorted."""
-    told: list[str] = []
+    reported: list[str] = []
     for _, lines in groupby(transcript.lines, key=lambda line: line.split(" ")[0]):
         together = list(lines)
-        told += sorted(together) if together[0][0] in "x0123456789" else together
-    return told
+        reported += sorted(together) if together[0][0] in "x0123456789" else together
+    return reported
 
 
 @pytest.mark.parametrize(
-    "tale",
+    "scenario",
     [
         second_member,
         lost_responses,
@@ -368,25 +369,25 @@ def _sorted_records(transcript: Transcript) -> list[str]:
         subscriptions,
         slow_revocation,
         patterns,
-        up_and_down,
+        back_and_forth,
         change_of_type,
     ],
 )
-def test_scenario_is_the_same(node: ApacheKafka, topics: KafkaTopics, tale: Tale) -> None:
-    group = tale.__name__
+def test_scenario_is_the_same(node: ApacheKafka, topics: KafkaTopics, scenario: Scenario) -> None:
+    group = scenario.__name__
     with socket.create_connection(("127.0.0.1", node.port)) as connection:
         theirs = Transcript(KafkaBench(node, topics, connection, group), group)
-        tale(theirs)
+        scenario(theirs)
     ours = Transcript(GroupBench(SETTINGS, Topics(PARTITIONS)), group)
-    tale(ours)
-    # Kafka resolves a pattern in the background: its record may come before the response to the first join.
-    start = FIRST_JOIN_LINES if tale is patterns else 0
+    scenario(ours)
+    # Kafka resolves a pattern in the background, so its record may precede the response to the first join.
+    start = FIRST_JOIN_LINES if scenario is patterns else 0
     assert sorted(_sorted_records(ours)[:start]) == sorted(_sorted_records(theirs)[:start])
     assert _sorted_records(ours)[start:] == _sorted_records(theirs)[start:]
 
 
 def _in_every_state(bench: GroupBench) -> list[str]:
-    """Groups with members of all kinds, in the middle of a rebalance."""
+    """Groups with members of both protocols, in the middle of a rebalance."""
     transcript = Transcript(bench, "unrevoked")
     a, b = (
         Consumer(transcript, "a", "orders", instance_id="i", rack_id="r"),

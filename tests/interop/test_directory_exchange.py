@@ -37,7 +37,7 @@ TOPIC_CONFIGS = {
 
 @dataclass(frozen=True)
 class Contents:
-    """Everything a client can see of a cluster that must survive the exchange."""
+    """Everything that clients can see of a cluster and that must survive the exchange."""
 
     cluster_id: str
     topic_ids: dict[str, str]
@@ -47,7 +47,7 @@ class Contents:
 
 
 class Cluster:
-    """One data directory, on the same ports for both systems."""
+    """One data directory, with the same ports for both systems."""
 
     def __init__(self, directory: Path, first: str, quorum: Quorum) -> None:
         self.directory = directory
@@ -91,7 +91,7 @@ class Cluster:
             future.result(timeout=30)
 
     def write(self, run: str) -> None:
-        """Write records of every kind to every topic but the empty one; `run` makes their values differ."""
+        """Write records of every type to every topic but the empty one; `run` makes their values differ."""
         for codec in CODECS:
             records = [
                 Sent(
@@ -130,17 +130,17 @@ class Cluster:
                 for topic, count in partitions.items()
                 for partition in range(count)
             }
-            reader.assign([TopicPartition(*place, low) for place, (low, _) in watermarks.items()])
+            reader.assign([TopicPartition(*tp, low) for tp, (low, _) in watermarks.items()])
             messages = receive(reader, sum(high - low for low, high in watermarks.values()), timeout_s=90)
         finally:
             reader.close()
-        records: dict[tuple[str, int], list[tuple[object, ...]]] = {place: [] for place in watermarks}
+        records: dict[tuple[str, int], list[tuple[object, ...]]] = {tp: [] for tp in watermarks}
         for message in messages:
             topic, partition = message.topic(), message.partition()
             assert topic is not None
             assert partition is not None
-            seen = (message.offset(), message.timestamp(), message.key(), message.value(), message.headers())
-            records[topic, partition].append(seen)
+            read = (message.offset(), message.timestamp(), message.key(), message.value(), message.headers())
+            records[topic, partition].append(read)
         return Contents(
             cluster_id=self.admin.describe_cluster().result(timeout=30).cluster_id,
             topic_ids={name: str(future.result(timeout=30).topic_id) for name, future in described.items()},
@@ -193,7 +193,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path, systems: list[str]) 
 )
 def test_systems_alternate_on_one_directory(cluster: Cluster, systems: list[str], ending: Ending) -> None:
     failures: list[str] = []
-    # One idempotent producer lives through all of it: each system must know its sequence numbers.
+    # One idempotent producer runs throughout: each system must know its sequence numbers.
     survivor = Producer(
         {
             "bootstrap.servers": cluster.node.bootstrap,
@@ -205,40 +205,40 @@ def test_systems_alternate_on_one_directory(cluster: Cluster, systems: list[str]
     cluster.create_topics()
     cluster.write("first")
     cluster.change_metadata()
-    for turn, system in enumerate(systems):
-        if turn:
+    for round_, system in enumerate(systems):
+        if round_:
             before = cluster.contents()
             cluster.end(ending)
             cluster.hand_over_to(system)
             assert_same(before, cluster.contents())
-        survivor.produce("codec-none", f"survivor in turn {turn}", partition=0)
+        survivor.produce("codec-none", f"survivor in round {round_}", partition=0)
         assert survivor.flush(30) == 0
-        cluster.write(f"turn-{turn}")
+        cluster.write(f"round-{round_}")
     assert failures == []
-    assert_quiet_start(cluster, ending)
+    assert_start_without_warnings(cluster, ending)
 
 
 def assert_same(before: Contents, after: Contents) -> None:
-    """Assert that nothing changed; a failure shows only the differences."""
+    """Assert that nothing changed. A failure shows only the differences."""
     assert after.cluster_id == before.cluster_id
     assert after.topic_ids == before.topic_ids
     assert after.configs == before.configs
     assert set(before.watermarks.items()) ^ set(after.watermarks.items()) == set()
-    for place, records in before.records.items():
-        assert len(after.records[place]) == len(records), place
-        pairs = zip(records, after.records[place], strict=True)
-        assert next((pair for pair in pairs if pair[0] != pair[1]), None) is None, place
+    for tp, records in before.records.items():
+        assert len(after.records[tp]) == len(records), tp
+        pairs = zip(records, after.records[tp], strict=True)
+        assert next((pair for pair in pairs if pair[0] != pair[1]), None) is None, tp
 
 
 NOT_OUR_FAULT = (
-    # Also logged for partitions that were added just before Kafka's own shutdown.
+    # Kafka also logs this for partitions that were added just before its own shutdown.
     "to exist, but it was missing. Creating",
-    # Logged when the machine is busy.
+    # Kafka logs this on a busy machine.
     "controller event queue overloaded",
 )
 
 
-def assert_quiet_start(cluster: Cluster, ending: Ending) -> None:
+def assert_start_without_warnings(cluster: Cluster, ending: Ending) -> None:
     """Assert that Apache Kafka logged no warning about the directory."""
     for log_file in cluster.directory.glob("kafka/broker.log"):
         text = log_file.read_text()

@@ -1,7 +1,7 @@
 """Consume, transform, produce: workers of one group are killed, leave and rejoin; no record is copied twice.
 
-Two of the workers are librdkafka (transaction version 1) and two the Java client (version 2), side by side in
-the same group, in either group protocol.
+Two of the workers use librdkafka (transaction version 1) and two the Java client (version 2), in the same
+group, with either group protocol.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHANGES = 12
 SESSION_MS = 2000
 DRAINED_WITHIN_S = 180
 VALUES = [f"value-{number}" for number in range(1000)]
-# An assignor that both clients have for the classic protocol.
+# Both clients have this assignor for the classic protocol.
 ASSIGNORS = {
     "librdkafka": {"partition.assignment.strategy": "range"},
     "java": {"partition.assignment.strategy": "org.apache.kafka.clients.consumer.RangeAssignor"},

@@ -11,10 +11,10 @@ from tests.support.tools.kafka_jars import java_available
 pytestmark = pytest.mark.skipif(not java_available(), reason="needs a Java runtime and Apache Kafka's jars")
 
 
-def test_a_new_cluster_finalizes_what_apache_kafka_does() -> None:
+def test_new_cluster_finalizes_the_same_features_as_apache_kafka() -> None:
     for release in ("3.9", "4.0", "4.1", "4.2", "4.3"):
         mapping = tool_output("kafka.tools.StorageTool", "version-mapping", "--release-version", release)
         levels = dict(line.split(" ")[0].split("=") for line in mapping.splitlines() if "=" in line)
-        del levels["kraft.version"]  # kraft.version depends on how the voters are given.
+        del levels["kraft.version"]  # kraft.version depends on how the voters are configured.
         ours = initial_features(release, (), dynamic_quorum=True)
         assert {name: int(level) for name, level in levels.items()} == ours, release

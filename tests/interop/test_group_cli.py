@@ -34,8 +34,8 @@ def groups_tool(cli: Cli, *arguments: str) -> str:
 
 def table(text: str) -> list[dict[str, str]]:
     lines = [line.split() for line in text.splitlines() if line.strip()]
-    start = next(number for number, words in enumerate(lines) if words[0] == "GROUP")
-    return [dict(zip(lines[start], words, strict=True)) for words in lines[start + 1 :]]
+    start = next(number for number, cells in enumerate(lines) if cells[0] == "GROUP")
+    return [dict(zip(lines[start], cells, strict=True)) for cells in lines[start + 1 :]]
 
 
 class TestGroupsWithApacheKafka(GroupChecks):

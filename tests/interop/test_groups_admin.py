@@ -48,8 +48,8 @@ def listed(
 
 
 def offsets_of(admin: AdminClient, group: str, topic: str) -> dict[int, int]:
-    asked = ConsumerGroupTopicPartitions(group)
-    response = admin.list_consumer_group_offsets([asked], request_timeout=30)[group].result()
+    requested = ConsumerGroupTopicPartitions(group)
+    response = admin.list_consumer_group_offsets([requested], request_timeout=30)[group].result()
     return {tp.partition: tp.offset for tp in response.topic_partitions if tp.topic == topic}
 
 
@@ -69,10 +69,8 @@ def test_groups_are_listed_described_and_deleted(
         Member(bootstrap, group, [topic], protocol, {"client.id": "one", "group.instance.id": "i1"}) as one,
         Member(bootstrap, group, [topic], protocol, {"client.id": "two"}) as two,
     ):
-        settled = share_evenly([one, two], everything)
-        poll_until(
-            [one, two], lambda: settled() and describe(admin, group).state == ConsumerGroupState.STABLE
-        )
+        stable = share_evenly([one, two], everything)
+        poll_until([one, two], lambda: stable() and describe(admin, group).state == ConsumerGroupState.STABLE)
         described = describe(admin, group)
         assert described.type == TYPES[protocol]
         assert described.partition_assignor == ("range" if protocol == "classic" else "uniform")
@@ -94,9 +92,9 @@ def test_groups_are_listed_described_and_deleted(
         other = ConsumerGroupType.CONSUMER if protocol == "classic" else ConsumerGroupType.CLASSIC
         assert group not in listed(admin, types={other})
 
-        with pytest.raises(KafkaException) as refused:
+        with pytest.raises(KafkaException) as caught:
             admin.delete_consumer_groups([group], request_timeout=30)[group].result()
-        assert error_code(refused.value) == KafkaError.NON_EMPTY_GROUP
+        assert error_code(caught.value) == KafkaError.NON_EMPTY_GROUP
         two.close()
         poll_until([one], lambda: one.assigned == everything)
 
@@ -117,9 +115,9 @@ def test_an_empty_group_can_be_deleted(
     assert admin.delete_consumer_groups([group], request_timeout=30)[group].result() is None
     assert group not in listed(admin)
     assert offsets_of(admin, group, topic) == {}
-    with pytest.raises(KafkaException) as refused:
+    with pytest.raises(KafkaException) as caught:
         admin.delete_consumer_groups([group], request_timeout=30)[group].result()
-    assert error_code(refused.value) == KafkaError.GROUP_ID_NOT_FOUND
+    assert error_code(caught.value) == KafkaError.GROUP_ID_NOT_FOUND
     with Member(bootstrap, group, [topic], protocol) as member:  # a new group of this name
         poll_until([member], lambda: len(member.records) == 5)
 
@@ -131,9 +129,9 @@ def test_offsets_of_an_empty_group_are_altered(
     topic = new_topic(partitions=2)
     produce_all(bootstrap, topic, [Sent(b"x", partition=number % 2) for number in range(20)])
     assert committed(bootstrap, group, topic, 2) == [OFFSET_INVALID] * 2
-    wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 3), TopicPartition(topic, 1, 8)])
+    expected = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 3), TopicPartition(topic, 1, 8)])
 
-    altered = admin.alter_consumer_group_offsets([wanted], request_timeout=30)[group].result()
+    altered = admin.alter_consumer_group_offsets([expected], request_timeout=30)[group].result()
 
     assert [tp.error for tp in altered.topic_partitions] == [None, None]
     assert offsets_of(admin, group, topic) == {0: 3, 1: 8}
@@ -143,6 +141,6 @@ def test_offsets_of_an_empty_group_are_altered(
     with Member(bootstrap, group, [topic], protocol) as member:
         poll_until([member], lambda: len(member.records) == 9)
         assert set(member.read) == {(topic, 0, o) for o in range(3, 10)} | {(topic, 1, o) for o in (8, 9)}
-        refused = admin.alter_consumer_group_offsets([wanted], request_timeout=30)[group].result()
-        codes = {tp.error.code() for tp in refused.topic_partitions if tp.error is not None}
+        rejected = admin.alter_consumer_group_offsets([expected], request_timeout=30)[group].result()
+        codes = {tp.error.code() for tp in rejected.topic_partitions if tp.error is not None}
         assert codes == {KafkaError.UNKNOWN_MEMBER_ID}

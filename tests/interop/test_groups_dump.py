@@ -23,12 +23,12 @@ SYSTEMS: dict[str, type[Node]] = {"ruslo": RusloNode, "kafka": ApacheKafka}
 TOPIC = "t"
 PARTITIONS = 4
 OFFSET = 1
-"""Type of the records that hold committed offsets."""
+"""The type of records that hold committed offsets."""
 PROTOCOLS: tuple[Protocol, ...] = ("classic", "consumer")
 
 
 class Cluster:
-    """One data directory, on the same ports for both systems."""
+    """One data directory, with the same ports for both systems."""
 
     def __init__(self, directory: Path, system: str) -> None:
         self.directory = directory
@@ -56,14 +56,14 @@ class Cluster:
     def create_topic(self) -> None:
         self.admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(timeout=30)
 
-    def commit_plainly(self, group: str, offsets: dict[int, int], note: str = "") -> None:
+    def commit_without_joining(self, group: str, offsets: dict[int, int], note: str = "") -> None:
         consumer = self._consumer(group, "classic")
         tps = [TopicPartition(TOPIC, index, offset, note) for index, offset in offsets.items()]
         consumer.commit(offsets=tps, asynchronous=False)
         consumer.close()
 
     def join_and_commit(self, group: str, protocol: Protocol, offset: int) -> None:
-        """A member joins, is assigned every partition, commits and leaves."""
+        """Join, get every partition assigned, commit and leave."""
         consumer = self._consumer(group, protocol)
         consumer.subscribe([TOPIC])
         deadline = time.monotonic() + 30
@@ -86,21 +86,21 @@ class Cluster:
         )
 
     def groups(self) -> dict[str, tuple[str, str]]:
-        """State and type by group id."""
+        """The state and type of each group id."""
         result = self.admin.list_consumer_groups(request_timeout=30).result(timeout=60)
         assert result.errors == []
         return {each.group_id: (each.state.name, each.type.name) for each in result.valid}
 
     def offsets(self, group: str) -> dict[int, tuple[int, str | None]]:
-        """Committed offset and metadata by partition."""
-        asked = self.admin.list_consumer_group_offsets(
+        """The committed offset and metadata of each partition."""
+        requested = self.admin.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group)], request_timeout=30
         )
-        found = asked[group].result(timeout=60).topic_partitions
+        found = requested[group].result(timeout=60).topic_partitions
         return {tp.partition: (tp.offset, tp.metadata or None) for tp in found}
 
     def wait_for_groups(self) -> None:
-        """Wait until the offsets topic has leaders and is loaded; before, lists are empty or errors."""
+        """Wait until the offsets topic has leaders and is loaded; until then lists are empty or errors."""
         deadline = time.monotonic() + 60
         while True:
             result = self.admin.list_consumer_groups(request_timeout=30).result(timeout=60)
@@ -127,9 +127,9 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]
 
 
 def fill(cluster: Cluster) -> None:
-    """Create groups of every kind with offsets, and delete some."""
-    cluster.commit_plainly("simple", {0: 11, 2: 13}, "a note")
-    cluster.commit_plainly("simple", {0: 12})
+    """Create groups of every type with offsets, and delete some."""
+    cluster.commit_without_joining("simple", {0: 11, 2: 13}, "a note")
+    cluster.commit_without_joining("simple", {0: 12})
     for protocol in PROTOCOLS:
         cluster.join_and_commit(f"once-{protocol}", protocol, 100)
         cluster.join_and_commit(f"deleted-{protocol}", protocol, 1)
@@ -148,7 +148,7 @@ EXPECTED_OFFSETS = {
 }
 
 
-def assert_all_there(cluster: Cluster) -> None:
+def assert_all_groups_exist(cluster: Cluster) -> None:
     cluster.wait_for_groups()
     assert {name: cluster.groups().get(name) for name in EXPECTED_GROUPS} == EXPECTED_GROUPS
     assert {name: cluster.offsets(name) for name in EXPECTED_OFFSETS} == EXPECTED_OFFSETS
@@ -196,18 +196,18 @@ def test_each_system_continues_with_the_groups_of_the_other(
     try:
         cluster.create_topic()
         fill(cluster)
-        assert_all_there(cluster)
-        for turn, system in enumerate(order[1:]):
+        assert_all_groups_exist(cluster)
+        for round_, system in enumerate(order[1:]):
             cluster.hand_over_to(system)
-            assert_all_there(cluster)
-            # Each system changes the groups of the other, and the next one sees that too.
+            assert_all_groups_exist(cluster)
+            # Each system changes the groups of the other, and the next one sees those changes, too.
             for protocol in PROTOCOLS:
                 cluster.join_and_commit(f"once-{protocol}", protocol, 100)
-                cluster.join_and_commit(f"turn-{turn}-{protocol}", protocol, turn)
-            for earlier in range(turn + 1):
+                cluster.join_and_commit(f"round-{round_}-{protocol}", protocol, round_)
+            for earlier in range(round_ + 1):
                 for protocol in PROTOCOLS:
                     expected = {index: (earlier + index, None) for index in range(PARTITIONS)}
-                    assert cluster.offsets(f"turn-{earlier}-{protocol}") == expected
+                    assert cluster.offsets(f"round-{earlier}-{protocol}") == expected
             assert_described_by_kafkas_tool(cluster)
     finally:
         cluster.node.kill()

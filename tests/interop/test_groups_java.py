@@ -45,7 +45,7 @@ def java() -> Iterator[JavaTools]:
 
 
 def table(output: str) -> list[dict[str, str]]:
-    """The rows of a printed table by column name, without the lines around the table."""
+    """The rows of a printed table by column name, without the lines around it."""
     lines = [line.split() for line in output.splitlines() if line.strip()]
     start = next(number for number, line in enumerate(lines) if line[0] == "GROUP")
     header = lines[start]
@@ -63,10 +63,10 @@ def fill(bootstrap: str, topic: str, partitions: int, per_partition: int) -> Non
 
 
 def commit(bootstrap: str, group: str, topic: str, offsets: list[int]) -> None:
-    committed(bootstrap, group, topic)  # returns when the coordinator is ready
+    committed(bootstrap, group, topic)  # This returns when the coordinator is ready.
     reader = new_reader(bootstrap, {"group.id": group})
-    wanted = [TopicPartition(topic, partition, offset) for partition, offset in enumerate(offsets)]
-    reader.commit(offsets=wanted, asynchronous=False)
+    expected = [TopicPartition(topic, partition, offset) for partition, offset in enumerate(offsets)]
+    reader.commit(offsets=expected, asynchronous=False)
     reader.close()
 
 
@@ -138,7 +138,7 @@ def test_console_consumer_in_a_group(
         arguments += ["--max-messages", str(count), "--command-property", f"group.protocol={protocol}"]
         return tool_output(f"{TOOLS}.consumer.ConsoleConsumer", *arguments).split()
 
-    # The group has no offsets: it starts ten and a half hours ago.
+    # The group has no offsets, so it starts ten and a half hours ago.
     reset = ["--command-property", "auto.offset.reset=by_duration:PT10H30M"]
     assert consume(4, *reset) == ["10", "11", "12", "13"]
     assert committed(bootstrap, group, topic) == [14]
@@ -259,6 +259,6 @@ def test_offsets_are_reset_in_every_way(
 
     with Member(bootstrap, group, [topic]) as member:
         poll_until([member], lambda: bool(member.assigned))
-        refused = tool_output(GROUPS, *command, "--topic", topic, "--to-earliest", "--execute")
-        assert "inactive" in refused
+        rejected = tool_output(GROUPS, *command, "--topic", topic, "--to-earliest", "--execute")
+        assert "inactive" in rejected
     assert now() == ([10, 10], [6])

@@ -96,7 +96,7 @@ def test_eager_assignors_of_the_client(
         assert sorted(len(member.assigned) for member in members) == expected_sizes
 
 
-def test_a_cooperative_rebalance_revokes_only_what_moves(
+def test_cooperative_rebalance_revokes_only_the_moved_partitions(
     bootstrap: str, new_topic: TopicMaker, group: str
 ) -> None:
     topic = new_topic(partitions=4)
@@ -124,18 +124,18 @@ def test_a_static_member_rejoins_without_a_rebalance(
     topic = new_topic(partitions=4)
     everything = topic_partitions(topic, range(4))
     with (
-        Member(bootstrap, group, [topic], protocol, {"group.instance.id": "stays"}) as stays,
+        Member(bootstrap, group, [topic], protocol, {"group.instance.id": "stays"}) as remaining,
         Member(bootstrap, group, [topic], protocol, {"group.instance.id": "restarts"}) as before,
     ):
-        poll_until([stays, before], share_evenly([stays, before], everything))
-        poll_for([stays, before], 0.5)
-        seen, owned = list(stays.rebalances), set(before.assigned)
+        poll_until([remaining, before], share_evenly([remaining, before], everything))
+        poll_for([remaining, before], 0.5)
+        seen, owned = list(remaining.rebalances), set(before.assigned)
         before.close()
-        poll_for([stays], 0.5)
+        poll_for([remaining], 0.5)
         with Member(bootstrap, group, [topic], protocol, {"group.instance.id": "restarts"}) as after:
-            poll_until([stays, after], lambda: after.assigned == owned)
-            poll_for([stays, after], 0.5)
-            assert stays.rebalances == seen
+            poll_until([remaining, after], lambda: after.assigned == owned)
+            poll_for([remaining, after], 0.5)
+            assert remaining.rebalances == seen
 
 
 @both_protocols
@@ -146,14 +146,14 @@ def test_a_static_member_that_does_not_rejoin_loses_its_partitions(
     everything = topic_partitions(topic, range(2))
     session = short_session(admin, group, protocol, 2500)
     with (
-        Member(bootstrap, group, [topic], protocol, session | {"group.instance.id": "stays"}) as stays,
-        Member(bootstrap, group, [topic], protocol, session | {"group.instance.id": "goes"}) as goes,
+        Member(bootstrap, group, [topic], protocol, session | {"group.instance.id": "stays"}) as remaining,
+        Member(bootstrap, group, [topic], protocol, session | {"group.instance.id": "goes"}) as leaving,
     ):
-        poll_until([stays, goes], share_evenly([stays, goes], everything))
-        goes.close()
-        poll_for([stays], 0.3)
-        assert len(stays.assigned) == 1
-        poll_until([stays], lambda: stays.assigned == everything)
+        poll_until([remaining, leaving], share_evenly([remaining, leaving], everything))
+        leaving.close()
+        poll_for([remaining], 0.3)
+        assert len(remaining.assigned) == 1
+        poll_until([remaining], lambda: remaining.assigned == everything)
 
 
 def test_the_first_holder_of_an_instance_id_is_fenced(
@@ -192,13 +192,13 @@ def test_a_member_that_does_not_poll_leaves_and_rejoins(
     everything = topic_partitions(topic, range(2))
     slow = short_session(admin, group, protocol, 1500) | {"max.poll.interval.ms": 2000}
     with (
-        Member(bootstrap, group, [topic], protocol) as lively,
+        Member(bootstrap, group, [topic], protocol) as polling,
         Member(bootstrap, group, [topic], protocol, slow) as stalled,
     ):
-        poll_until([lively, stalled], share_evenly([lively, stalled], everything))
-        poll_until([lively], lambda: lively.assigned == everything)
-        poll_until([lively, stalled], lambda: KafkaError._MAX_POLL_EXCEEDED in stalled.error_codes)
-        poll_until([lively, stalled], share_evenly([lively, stalled], everything))
+        poll_until([polling, stalled], share_evenly([polling, stalled], everything))
+        poll_until([polling], lambda: polling.assigned == everything)
+        poll_until([polling, stalled], lambda: KafkaError._MAX_POLL_EXCEEDED in stalled.error_codes)
+        poll_until([polling, stalled], share_evenly([polling, stalled], everything))
 
 
 @both_protocols
@@ -220,7 +220,7 @@ def test_a_subscription_by_pattern(
 def test_an_invalid_pattern_is_rejected_by_the_broker(
     bootstrap: str, new_topic: TopicMaker, group: str
 ) -> None:
-    # A back reference would take more than linear time; librdkafka itself supports them.
+    # A back reference could take more than linear time; librdkafka itself supports them.
     with Member(bootstrap, group, [r"^(a+)\1$"], "consumer") as member:
         poll_until([member], lambda: bool(member.errors))
         assert "regular expression is not valid" in " ".join(str(error) for error in member.errors)
@@ -258,10 +258,10 @@ def test_manual_commits(bootstrap: str, new_topic: TopicMaker, group: str, proto
         assert (read_back.offset, read_back.metadata) == (7, "back to ä 7")
 
         too_long = TopicPartition(topic, 0, 8, metadata="m" * 5000)
-        with pytest.raises(KafkaException) as refused:
+        with pytest.raises(KafkaException) as caught:
             member.consumer.commit(offsets=[too_long], asynchronous=False)
-        assert refused.value.args[0].code() == KafkaError.OFFSET_METADATA_TOO_LARGE
-    # Without automatic commits leaving stores nothing, and the next member continues from there.
+        assert caught.value.args[0].code() == KafkaError.OFFSET_METADATA_TOO_LARGE
+    # Without automatic commits leaving commits nothing, and the next member continues from the last commit.
     with Member(bootstrap, group, [topic], protocol, settings) as member:
         poll_until([member], lambda: len(member.records) == 13)
         assert member.read[0] == (topic, 0, 7)
@@ -284,7 +284,7 @@ def test_automatic_commits(bootstrap: str, new_topic: TopicMaker, group: str, pr
 
 
 @both_protocols
-def test_where_a_group_without_offsets_starts(
+def test_start_positions_of_a_group_without_offsets(
     bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol
 ) -> None:
     topic = new_topic()
@@ -298,11 +298,11 @@ def test_where_a_group_without_offsets_starts(
         poll_until(members, lambda: KafkaError._AUTO_OFFSET_RESET in neither.error_codes)
 
         fresh = 10
-        while not latest.records:  # the end is looked up once; later records are read
+        while not latest.records:  # The end offset is looked up once, so later records are read.
             fill(bootstrap, topic, 1, 1)
             fresh += 1
             poll_for(members, 0.2)
-            assert fresh < 200, "nothing came"
+            assert fresh < 200, "no record arrived"
         assert min(offset for _, _, offset in latest.read) >= 10
         poll_until(members, lambda: len(earliest.records) == fresh)
         assert earliest.read == [(topic, 0, offset) for offset in range(fresh)]
@@ -314,9 +314,9 @@ def test_commits_of_a_client_that_never_joined(bootstrap: str, new_topic: TopicM
     reader = new_reader(bootstrap, {"group.id": group})
     try:
         reader.commit(offsets=[TopicPartition(topic, 0, 77, metadata="m")], asynchronous=False)
-        with pytest.raises(KafkaException) as refused:
+        with pytest.raises(KafkaException) as caught:
             reader.commit(offsets=[TopicPartition(topic, 9, 1)], asynchronous=False)
-        assert refused.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+        assert caught.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
     finally:
         reader.close()
     assert committed(bootstrap, group, topic) == [77]
@@ -325,9 +325,9 @@ def test_commits_of_a_client_that_never_joined(bootstrap: str, new_topic: TopicM
         poll_until([member], lambda: bool(member.assigned))
         outsider = new_reader(bootstrap, {"group.id": group})
         try:
-            with pytest.raises(KafkaException) as refused:
+            with pytest.raises(KafkaException) as caught:
                 outsider.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
-            assert refused.value.args[0].code() == KafkaError.UNKNOWN_MEMBER_ID
+            assert caught.value.args[0].code() == KafkaError.UNKNOWN_MEMBER_ID
         finally:
             outsider.close()
     assert committed(bootstrap, group, topic) == [77]

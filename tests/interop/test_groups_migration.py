@@ -1,4 +1,4 @@
-"""One group whose members migrate between the classic and the consumer protocol while it runs (KIP-848)."""
+"""A running group whose members migrate between the classic and the consumer protocol (KIP-848)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Load:
         assert self._producer.flush(30) == 0
 
 
-class Walk:
+class Migration:
     """Members of one group under load, and the checks that hold after every step."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, admin: AdminClient) -> None:
@@ -60,15 +60,15 @@ class Walk:
         member = Member(self._bootstrap, self._group, [self._topic], protocol, settings)
         self.members.append(member)
         self.all_members.append(member)
-        self.settle()
+        self.wait_until_stable()
         return member
 
     def leave(self, member: Member) -> None:
         self.members.remove(member)
         member.close()
-        self.settle()
+        self.wait_until_stable()
 
-    def settle(self) -> None:
+    def wait_until_stable(self) -> None:
         """Wait until the members own all partitions, and all of them receive records."""
         if not self.members:
             return
@@ -86,115 +86,119 @@ class Walk:
 
         poll_until(self.members, reached)
 
-    def kind(self) -> ConsumerGroupType:
+    def group_type(self) -> ConsumerGroupType:
         description = self._admin.describe_consumer_groups([self._group], request_timeout=30)[self._group]
-        kind = description.result().type
-        assert isinstance(kind, ConsumerGroupType)
-        return kind
+        group_type = description.result().type
+        assert isinstance(group_type, ConsumerGroupType)
+        return group_type
 
     def check_records(self) -> None:
         """Every record is delivered once, because members commit before a partition is revoked."""
         self.load.flush()
-        wanted = PARTITIONS * self.load.sent
-        poll_until(self.members, lambda: len({p for m in self.all_members for p in m.read}) == wanted)
+        expected = PARTITIONS * self.load.sent
+        poll_until(self.members, lambda: len({p for m in self.all_members for p in m.read}) == expected)
         poll_for(self.members, 0.2)
         read = [position for member in self.all_members for position in member.read]
-        assert len(set(read)) == wanted
-        assert len(read) == wanted
+        assert len(set(read)) == expected
+        assert len(read) == expected
         assert [member.errors for member in self.all_members] == [[]] * len(self.all_members)
 
 
 @pytest.fixture
-def walk(bootstrap: str, new_topic: TopicMaker, group: str, admin: AdminClient) -> Iterator[Walk]:
-    walk = Walk(bootstrap, group, new_topic(partitions=PARTITIONS), admin)
+def migration(bootstrap: str, new_topic: TopicMaker, group: str, admin: AdminClient) -> Iterator[Migration]:
+    migration = Migration(bootstrap, group, new_topic(partitions=PARTITIONS), admin)
     with ExitStack() as stack:
-        yield walk
-        for member in walk.members:
+        yield migration
+        for member in migration.members:
             stack.callback(member.close)
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin"])
-def test_members_migrate_to_the_consumer_protocol_one_by_one(walk: Walk, strategy: str) -> None:
+def test_members_migrate_to_the_consumer_protocol_one_by_one(migration: Migration, strategy: str) -> None:
     classic: dict[str, Setting] = {"partition.assignment.strategy": strategy}
-    first, second = walk.join("classic", classic), walk.join("classic", classic)
-    assert walk.kind() == ConsumerGroupType.CLASSIC
-    walk.join("consumer")
-    assert walk.kind() == ConsumerGroupType.CONSUMER
-    walk.leave(first)
-    walk.join("consumer")
-    walk.leave(second)
-    assert walk.kind() == ConsumerGroupType.CONSUMER
-    walk.check_records()
+    first, second = migration.join("classic", classic), migration.join("classic", classic)
+    assert migration.group_type() == ConsumerGroupType.CLASSIC
+    migration.join("consumer")
+    assert migration.group_type() == ConsumerGroupType.CONSUMER
+    migration.leave(first)
+    migration.join("consumer")
+    migration.leave(second)
+    assert migration.group_type() == ConsumerGroupType.CONSUMER
+    migration.check_records()
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_members_migrate_back_to_the_classic_protocol_one_by_one(walk: Walk, strategy: str) -> None:
+def test_members_migrate_back_to_the_classic_protocol_one_by_one(migration: Migration, strategy: str) -> None:
     classic: dict[str, Setting] = {"partition.assignment.strategy": strategy}
-    first, second = walk.join("consumer"), walk.join("consumer")
-    walk.join("classic", classic)
-    assert walk.kind() == ConsumerGroupType.CONSUMER
-    walk.leave(first)
-    walk.join("classic", classic)
-    walk.leave(second)  # the last member of the consumer protocol leaves: the group is classic again
-    assert walk.kind() == ConsumerGroupType.CLASSIC
-    walk.join("classic", classic)
-    walk.check_records()
+    first, second = migration.join("consumer"), migration.join("consumer")
+    migration.join("classic", classic)
+    assert migration.group_type() == ConsumerGroupType.CONSUMER
+    migration.leave(first)
+    migration.join("classic", classic)
+    migration.leave(second)  # The last member of the consumer protocol leaves, so the group is classic again.
+    assert migration.group_type() == ConsumerGroupType.CLASSIC
+    migration.join("classic", classic)
+    migration.check_records()
 
 
-def test_a_group_whose_assignor_has_user_data_stays_classic(walk: Walk, bootstrap: str, group: str) -> None:
+def test_a_group_whose_assignor_has_user_data_stays_classic(
+    migration: Migration, bootstrap: str, group: str
+) -> None:
     """librdkafka's cooperative-sticky writes user data into the assignments, which the broker cannot keep."""
     for _ in range(2):
-        walk.join("classic", {"partition.assignment.strategy": "cooperative-sticky"})
-    topic = next(iter(walk.everything))[0]
-    with Member(bootstrap, group, [topic], "consumer") as refused:
-        poll_until([*walk.members, refused], lambda: bool(refused.errors))
-        assert "group id does not exist" in str(refused.errors[0])
-    walk.settle()
-    assert walk.kind() == ConsumerGroupType.CLASSIC
-    walk.check_records()
+        migration.join("classic", {"partition.assignment.strategy": "cooperative-sticky"})
+    topic = next(iter(migration.everything))[0]
+    with Member(bootstrap, group, [topic], "consumer") as caught:
+        poll_until([*migration.members, caught], lambda: bool(caught.errors))
+        assert "group id does not exist" in str(caught.errors[0])
+    migration.wait_until_stable()
+    assert migration.group_type() == ConsumerGroupType.CLASSIC
+    migration.check_records()
 
 
-def test_a_static_member_changes_its_protocol(walk: Walk) -> None:
+def test_a_static_member_changes_its_protocol(migration: Migration) -> None:
     """The instance keeps its partitions; no other member rebalances."""
-    stays = walk.join("classic", {"group.instance.id": "stays"})
-    before = walk.join("classic", {"group.instance.id": "moves"})
+    remaining = migration.join("classic", {"group.instance.id": "stays"})
+    before = migration.join("classic", {"group.instance.id": "moves"})
     owned = set(before.assigned)
-    walk.members.remove(before)
+    migration.members.remove(before)
     before.close()
-    after = walk.join("consumer", {"group.instance.id": "moves"})
-    assert walk.kind() == ConsumerGroupType.CONSUMER
+    after = migration.join("consumer", {"group.instance.id": "moves"})
+    assert migration.group_type() == ConsumerGroupType.CONSUMER
     assert after.assigned == owned
-    assert len(stays.assigned) == 3
-    walk.check_records()
+    assert len(remaining.assigned) == 3
+    migration.check_records()
 
 
-def test_an_empty_group_changes_its_kind_and_keeps_its_offsets(walk: Walk) -> None:
+def test_empty_group_changes_its_type_and_keeps_its_offsets(migration: Migration) -> None:
     for protocol in ("classic", "consumer", "classic"):
-        walk.leave(walk.join(protocol))
-    walk.join("consumer")
-    assert walk.kind() == ConsumerGroupType.CONSUMER
-    walk.check_records()
+        migration.leave(migration.join(protocol))
+    migration.join("consumer")
+    assert migration.group_type() == ConsumerGroupType.CONSUMER
+    migration.check_records()
 
 
-def test_java_and_librdkafka_members_of_different_protocols(walk: Walk, bootstrap: str, group: str) -> None:
+def test_java_and_librdkafka_members_of_different_protocols(
+    migration: Migration, bootstrap: str, group: str
+) -> None:
     require_tool("java")
-    topic = next(iter(walk.everything))[0]
-    other = walk.join("classic")
+    topic = next(iter(migration.everything))[0]
+    other = migration.join("classic")
     with JavaTools() as java:
         arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--group-id", group]
         arguments += ["--group-protocol", "consumer", "--max-messages", "300"]
         consuming = java.begin("org.apache.kafka.tools.VerifiableConsumer", *arguments)
-        walk.load.send()
+        migration.load.send()
         poll_until([other], lambda: len(other.assigned) == PARTITIONS // 2)
-        assert walk.kind() == ConsumerGroupType.CONSUMER
+        assert migration.group_type() == ConsumerGroupType.CONSUMER
 
         def ended() -> bool:
-            walk.load.send()
+            migration.load.send()
             return consuming.done()
 
         poll_until([other], ended)
-        poll_until([other], lambda: other.assigned == walk.everything)
-        assert walk.kind() == ConsumerGroupType.CLASSIC
+        poll_until([other], lambda: other.assigned == migration.everything)
+        assert migration.group_type() == ConsumerGroupType.CLASSIC
         assert '"offsets_committed"' in consuming.result().output
         assert other.errors == []
-    walk.load.flush()
+    migration.load.flush()

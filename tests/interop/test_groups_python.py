@@ -27,7 +27,7 @@ def fill(bootstrap: str, topic: str, count: int) -> None:
 
 
 class PythonMember:
-    """A kafka-python consumer and what it read."""
+    """A kafka-python consumer and the records that it read."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, **settings: object) -> None:
         self.read: list[tuple[int, int]] = []
@@ -37,7 +37,7 @@ class PythonMember:
             group_id=group,
             auto_offset_reset="earliest",
             heartbeat_interval_ms=200,
-            # The client may join before it knows its topic; then it assigns nothing and refreshes later.
+            # The client may join before it knows its topic; it then assigns nothing and refreshes later.
             metadata_max_age_ms=1000,
             **settings,
         )
@@ -166,7 +166,7 @@ def test_aiokafka_rebalances_and_resumes(bootstrap: str, new_topic: TopicMaker, 
                     for records in (await member.getmany(timeout_ms=50)).values():
                         read.extend((record.partition, record.offset) for record in records)
 
-    async def walk() -> None:
+    async def rebalance() -> None:
         listener = Listener()
         async with new_member() as first:
             first.subscribe([topic], listener=listener)
@@ -183,7 +183,7 @@ def test_aiokafka_rebalances_and_resumes(bootstrap: str, new_topic: TopicMaker, 
             await until([first], lambda: len(read) == 280)
 
     fill(bootstrap, topic, 200)
-    asyncio.run(walk())
+    asyncio.run(rebalance())
     assert sorted(read) == [(p, offset) for p in range(PARTITIONS) for offset in range(70)]
 
 

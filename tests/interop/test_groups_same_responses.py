@@ -1,4 +1,4 @@
-"""The group machine compared with Apache Kafka: the same calls in the same order get the same responses."""
+"""The group machine compared with Apache Kafka: equal requests in equal order get equal responses."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ABSENT_ID = bytes(15) + b"\x09"
 
 
 class Witness:
-    """Forwards calls and records every response without random parts."""
+    """Forwards requests and records every response without its random fields."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
@@ -77,7 +77,7 @@ class Witness:
 
     def _plain(self, message: object) -> str:
         if isinstance(message, list):
-            # The order of lists is not defined.
+            # The order of these lists is not defined.
             return "[" + ", ".join(sorted(self._plain(each) for each in message)) + "]"
         fields = getattr(message, "__slots__", None)
         if fields is None:
@@ -86,11 +86,11 @@ class Witness:
                 text = text.replace(repr(self.topic_id(name)), f"id of {name}")
             return MEMBER_ID.sub(self._name, text)
         shown = (name for name in fields if name not in ("error_message", "client_host"))
-        parts = (f"{name}={self._plain(getattr(message, name))}" for name in shown)
-        return f"{type(message).__name__}({', '.join(parts)})"
+        fields = (f"{name}={self._plain(getattr(message, name))}" for name in shown)
+        return f"{type(message).__name__}({', '.join(fields)})"
 
     def _name(self, match: re.Match[str]) -> str:
-        # Named in the order in which they appear.
+        # Names are numbered in the order of their appearance.
         return self._names.setdefault(match[0], f"member {len(self._names)}")
 
 
@@ -155,7 +155,7 @@ def offsets_of_an_unknown_group(bench: Coordinator) -> None:
     fetch_all(bench, group="absent")
 
 
-def offsets_in_every_shape(bench: Coordinator) -> None:
+def offsets_in_every_version(bench: Coordinator) -> None:
     for partition in range(3):
         commit(bench, 10 + partition, group="f", partition=partition, metadata=f"p{partition}")
     commit(bench, 20, group="f", topic="parcels")
@@ -180,8 +180,8 @@ def offsets_in_every_shape(bench: Coordinator) -> None:
         OffsetFetchRequestTopics(topic_id=bench.topic_id("orders"), partition_indexes=[0, 3]),
         OffsetFetchRequestTopics(topic_id=ABSENT_ID, partition_indexes=[0]),
     ]
-    for wanted in (by_id, None):
-        group = OffsetFetchRequestGroup(group_id="f", topics=wanted)
+    for expected in (by_id, None):
+        group = OffsetFetchRequestGroup(group_id="f", topics=expected)
         bench.call(OffsetFetchRequest(groups=[group]), OffsetFetchResponse, 10)
 
 
@@ -195,7 +195,7 @@ def tools(bench: Coordinator) -> None:
     fetch_all(bench, group="t0")
     for version in range(7):
         describe(bench, "t0", "absent", version=version)
-    # Filters that match nothing: other scenarios leave groups behind.
+    # The filters match nothing, because other scenarios leave groups behind.
     for states, types in ((["nonsense"], []), ([], ["nonsense"]), (["dead"], ["CLASSIC"])):
         request = ListGroupsRequest(states_filter=states, types_filter=types)
         bench.call(request, ListGroupsResponse)
@@ -222,15 +222,15 @@ def single_members(bench: Coordinator) -> None:
         describe(bench, client.group)
 
 
-def refusals(bench: Coordinator) -> None:
+def errors(bench: Coordinator) -> None:
     for version in (4, 6, 7, 9):
         short_timeout = group_client(bench, "app", "r", join_version=version)
         short_timeout.session_ms = 5_999
         short_timeout.join()
         group_client(bench, "app", "", join_version=version).join()
-        stranger = group_client(bench, "app", "r", join_version=version)
-        stranger.member_id = "stranger"
-        stranger.join()
+        unknown = group_client(bench, "app", "r", join_version=version)
+        unknown.member_id = "stranger"
+        unknown.join()
         group_client(bench, "app", f"r{version}", join_version=version, protocols={}).join()
         untyped = group_client(bench, "app", f"u{version}", join_version=version)
         untyped.protocol_type = ""
@@ -247,7 +247,7 @@ def refusals(bench: Coordinator) -> None:
         bench.call(LeaveGroupRequest(group_id=group, member_id="m"), LeaveGroupResponse, 2)
 
 
-def together(a: ClassicClient, b: ClassicClient) -> None:
+def concurrent_members(a: ClassicClient, b: ClassicClient) -> None:
     """``a`` is stable, ``b`` joins, and both send requests in every state of the rebalance."""
     bench = a.bench
     a.join()
@@ -270,7 +270,7 @@ def together(a: ClassicClient, b: ClassicClient) -> None:
 
 def dynamic_pair(bench: Coordinator) -> None:
     a, b = group_client(bench, "a", "d"), group_client(bench, "b", "d")
-    together(a, b)
+    concurrent_members(a, b)
     for member, generation, instance in (
         ("", -1, None),
         ("", 2, None),
@@ -310,7 +310,7 @@ def static_pair(bench: Coordinator) -> None:
             return group_client(bench, name, group, instance=f"i-{name}", join_version=version)
 
         a, b = member("a"), member("b")
-        together(a, b)
+        concurrent_members(a, b)
         for old in (b, a):
             again = member(old.name)
             again.join()
@@ -321,8 +321,8 @@ def static_pair(bench: Coordinator) -> None:
             old.leave()
             old.sync()
         describe(bench, group)
-        gone = [MemberIdentity(member_id="", group_instance_id=f"i-{name}") for name in "abc"]
-        bench.call(LeaveGroupRequest(group_id=group, members=gone), LeaveGroupResponse)
+        deleted = [MemberIdentity(member_id="", group_instance_id=f"i-{name}") for name in "abc"]
+        bench.call(LeaveGroupRequest(group_id=group, members=deleted), LeaveGroupResponse)
         describe(bench, group)
 
 
@@ -344,12 +344,12 @@ def other_types_and_garbled_bytes(bench: Coordinator) -> None:
     bench.call(request, HeartbeatResponse, 0)
 
 
-STORIES: list[Callable[[Coordinator], None]] = [
+SCENARIOS: list[Callable[[Coordinator], None]] = [
     offsets_of_an_unknown_group,
-    offsets_in_every_shape,
+    offsets_in_every_version,
     tools,
     single_members,
-    refusals,
+    errors,
     dynamic_pair,
     static_pair,
     other_types_and_garbled_bytes,
@@ -357,7 +357,7 @@ STORIES: list[Callable[[Coordinator], None]] = [
 
 
 class NoDelayBench(GroupBench):
-    """Configured as the broker: an empty group does not wait for more members."""
+    """A bench with the broker's configuration: an empty group does not wait for more members."""
 
     def __init__(self) -> None:
         super().__init__(GroupSettings(initial_rebalance_delay_ms=0), Topics(TOPICS))
@@ -375,10 +375,10 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaGroups]:
         yield KafkaGroups(node, TOPICS)
 
 
-@pytest.mark.parametrize("transcript", STORIES, ids=lambda transcript: transcript.__name__)
-def test_same_responses(kafka: KafkaGroups, transcript: Callable[[Coordinator], None]) -> None:
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_same_responses(kafka: KafkaGroups, scenario: Callable[[Coordinator], None]) -> None:
     theirs, ours = Witness(kafka), Witness(NoDelayBench())
-    transcript(theirs)
-    transcript(ours)
+    scenario(theirs)
+    scenario(ours)
     assert ours.notes == theirs.notes
     assert len(ours.notes) >= 10

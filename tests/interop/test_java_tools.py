@@ -73,7 +73,7 @@ def test_console_producer_and_consumer(bootstrap: str, new_topic: TopicMaker) ->
     producing = ["--bootstrap-server", bootstrap, "--topic", topic, "--compression-codec", "zstd"]
     tool_output(f"{TOOLS}.ConsoleProducer", *producing, stdin="\n".join(lines) + "\n")
 
-    # By partition and offset: the Java consumer without a group.
+    # The Java consumer without a group reads by partition and offset.
     consuming = ["--bootstrap-server", bootstrap, "--topic", topic, "--partition", "0", "--offset", "10"]
     output = tool_output(f"{TOOLS}.consumer.ConsoleConsumer", *consuming, "--max-messages", "40")
 
@@ -117,12 +117,12 @@ def test_get_offset_shell(bootstrap: str, new_topic: TopicMaker) -> None:
 def test_delete_records_command(bootstrap: str, new_topic: TopicMaker, tmp_path: Path) -> None:
     topic = new_topic()
     produce_all(bootstrap, topic, [Sent(b"%d" % number) for number in range(30)])
-    wanted = tmp_path / "offsets.json"
-    wanted.write_text(
+    expected = tmp_path / "offsets.json"
+    expected.write_text(
         json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "offset": 21}]})
     )
 
-    arguments = ["--bootstrap-server", bootstrap, "--offset-json-file", str(wanted)]
+    arguments = ["--bootstrap-server", bootstrap, "--offset-json-file", str(expected)]
     output = tool_output(f"{TOOLS}.DeleteRecordsCommand", *arguments)
 
     assert "low_watermark: 21" in output

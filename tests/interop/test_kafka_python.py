@@ -1,4 +1,4 @@
-"""kafka-python: a client in pure Python with codecs of its own."""
+"""kafka-python: a pure Python client with its own codecs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def test_produce_and_consume(bootstrap: str, new_topic: TopicMaker, codec: str |
     consumer.close()
 
     for partition in range(2):
-        came = [(r.partition, r.key, r.value) for r in read if r.partition == partition]
-        assert came == sent[partition::2]
+        received = [(r.partition, r.key, r.value) for r in read if r.partition == partition]
+        assert received == sent[partition::2]
     assert all(list(record.headers) == [("n", record.value)] for record in read)
 
 

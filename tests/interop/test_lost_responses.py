@@ -1,4 +1,4 @@
-"""Lost responses: the broker has stored records that the client does not know to be stored."""
+"""Lost responses: the broker has stored records, but the client does not know it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOPIC = "orders"
 
 @pytest.fixture
 def relay(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LossyRelay]:
-    """A relay in front of a broker (with `--target=kafka`, of Apache Kafka): the only way to reach it."""
+    """The only access to a broker (with `--target=kafka`, to Apache Kafka) is this relay."""
     system = ApacheKafka if request.config.getoption("--target") == "kafka" else RusloNode
     with LossyRelay() as relay:
         advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{relay.port}"}
@@ -50,10 +50,10 @@ def commit(producer: Producer, values: list[bytes]) -> None:
     raise AssertionError(f"{values} could not be committed")
 
 
-def test_a_transaction_after_an_abort_is_not_taken_for_the_aborted_one(relay: LossyRelay) -> None:
-    """Apache Kafka 4.3 fails this: "second" is acked and committed, but no consumer ever reads it.
+def test_transaction_after_an_abort_is_not_mistaken_for_the_aborted_one(relay: LossyRelay) -> None:
+    """Apache Kafka 4.3 fails this test: "second" is acked and committed, but no consumer ever reads it.
 
-    On abort librdkafka (2.16) drops records that it would retry, and uses their sequences again.
+    On abort librdkafka (2.16) drops records that it would retry, and reuses their sequences.
     """
     producer = new_transactional(relay.bootstrap, "shop")
     commit(producer, [b"first"])

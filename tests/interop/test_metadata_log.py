@@ -72,7 +72,7 @@ def control_records(dumped: str) -> list[str]:
 
 
 def as_json(value: object, like: object) -> object:
-    """A field as Kafka's tool prints it; ``like`` has the fields of a struct that it prints."""
+    """A field as Kafka's tool prints it; ``like`` has the printed fields of a struct."""
     if isinstance(value, Struct):
         assert isinstance(like, dict)
         return {name: as_json(getattr(value, snake_case(name)), part) for name, part in like.items()}
@@ -88,7 +88,7 @@ def snake_case(name: str) -> str:
 
 
 class Collector:
-    """Keeps every committed record with its offset."""
+    """A listener that keeps every committed record with its offset."""
 
     def __init__(self) -> None:
         self.records: list[tuple[int, Message]] = []
@@ -104,16 +104,16 @@ class Collector:
         self.led.append(epoch)
 
 
-CUT_AT_ONCE = {
+SNAPSHOT_AT_ONCE = {
     "metadata.log.max.record.bytes.between.snapshots": "1",
     "metadata.max.retention.bytes": "1",
 }
 
 
-async def load(node: ApacheKafka, *, cut: bool) -> Collector:
+async def load(node: ApacheKafka, *, with_snapshots: bool) -> Collector:
     """Run our driver, and nothing else, on the directory of a stopped Apache Kafka node.
 
-    ``cut``: also change a topic, and replace the log by snapshots.
+    With ``with_snapshots`` it also changes a topic and replaces the log by snapshots.
     """
     directory = node.data_dirs[0]
     disk = LocalDisk(str(directory))
@@ -122,7 +122,7 @@ async def load(node: ApacheKafka, *, cut: bool) -> Collector:
     collector, image = Collector(), MetadataLoader()
     failures: list[BaseException] = []
     driver = RaftDriver(
-        config=BrokerConfig.from_properties(node.server_properties() | CUT_AT_ONCE),
+        config=BrokerConfig.from_properties(node.server_properties() | SNAPSHOT_AT_ONCE),
         disk=disk,
         clock=SystemClock(),
         scheduler=Scheduler(SystemClock()),
@@ -132,7 +132,7 @@ async def load(node: ApacheKafka, *, cut: bool) -> Collector:
         on_failure=failures.append,
     )
     await driver.start([collector, image])
-    if cut:
+    if with_snapshots:
         await driver.write_snapshot(*driver.applied, image.snapshot_records())
         change = ConfigRecord(resource_type=2, resource_name=TOPIC, name="max.message.bytes", value="12345")
         offset = driver.append(driver.epoch, [(change, 0)])
@@ -176,14 +176,14 @@ def test_apache_kafka_and_the_driver_alternate(tmp_path: Path, quorum: Quorum, e
     epoch_before = quorum_state(kafka)["leaderEpoch"]
     assert isinstance(epoch_before, int)
 
-    cut = quorum == "standalone"
-    collected = asyncio.run(load(kafka, cut=cut))
+    with_snapshots = quorum == "standalone"
+    collected = asyncio.run(load(kafka, with_snapshots=with_snapshots))
 
     assert collected.led == [epoch_before + 1, epoch_before + 1]  # elected, resigned
     for dumped, (offset, record) in zip(expected, collected.records, strict=False):
         assert (dumped.offset, dumped.type) == (offset, snake_case(type(record).__name__).upper())
         assert as_json(record, dumped.data) == dumped.data
-    assert len(collected.records) == len(expected) + cut
+    assert len(collected.records) == len(expected) + with_snapshots
     assert {"TOPIC_RECORD", "PARTITION_RECORD", "CONFIG_RECORD"} <= {record.type for record in expected}
 
     # Kafka continues from the driver's snapshot or log.
@@ -191,14 +191,14 @@ def test_apache_kafka_and_the_driver_alternate(tmp_path: Path, quorum: Quorum, e
         described = topic_command(kafka, "--describe").stdout
     assert "PartitionCount: 2" in described
     assert "retention.ms=1000" in described
-    assert ("max.message.bytes=12345" in described) == cut
+    assert ("max.message.bytes=12345" in described) == with_snapshots
     state = quorum_state(kafka)
     assert state["leaderEpoch"] == epoch_before + 2
     assert state["data_version"] == (1 if quorum == "standalone" else 0)
 
 
 def test_apache_kafka_reads_our_log_and_snapshots(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         limits = {"metadata.log.max.record.bytes.between.snapshots": "4000"}
         async with running(MetadataNode(tmp_path, limits, take_snapshots=True)) as node:
             await node.committed(
@@ -212,7 +212,7 @@ def test_apache_kafka_reads_our_log_and_snapshots(tmp_path: Path) -> None:
         async with running(MetadataNode(tmp_path, limits)) as again:
             await again.create("last")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     directory = tmp_path / "__cluster_metadata-0"
     segments = sorted(directory.glob("*.log"))
     dumped = dump(*segments, *sorted(directory.glob("*index")))
@@ -231,7 +231,7 @@ def test_apache_kafka_reads_our_log_and_snapshots(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("quorum", ["standalone", "static"])
-def test_both_format_the_same_way(tmp_path: Path, quorum: Quorum) -> None:
+def test_both_format_directories_alike(tmp_path: Path, quorum: Quorum) -> None:
     theirs = formatted_by_kafka(tmp_path / "theirs", quorum)
     ours = formatted_by_us(tmp_path / "ours", quorum)
     assert names_in(theirs.directory) == names_in(ours.directory)
@@ -253,7 +253,7 @@ def test_apache_kafka_starts_on_a_directory_that_we_formatted(tmp_path: Path, qu
 
 
 @pytest.mark.parametrize("release", ["3.9-IV0", "4.2-IV0"])
-def test_a_release_means_the_same_levels(release: str) -> None:
+def test_releases_have_the_same_levels(release: str) -> None:
     result = run_tool("kafka.tools.StorageTool", "version-mapping", "--release-version", release)
     theirs = {name: int(level) for name, level in re.findall(r"^([\w.]+)=(\d+)", result.stdout, re.MULTILINE)}
     del theirs["kraft.version"]
@@ -284,7 +284,7 @@ def names_in(directory: Path) -> list[str]:
 
 
 def checkpoints_in(directory: Path) -> tuple[list[int], list[str]]:
-    """The modes and the content of the checkpoints, without times, ports and random ids."""
+    """The modes and contents of the checkpoints, without times, ports and random ids."""
     paths = sorted(directory.rglob("*.checkpoint"))
     volatile = (
         r'CreateTime: \d+|crc: \d+|"lastContainedLogTimestamp":[1-9]\d*|"port":\d+|"voterDirectoryId":"[^"]*"'

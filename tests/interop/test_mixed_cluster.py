@@ -1,4 +1,4 @@
-"""Nodes of Ruslo and of Apache Kafka in one cluster."""
+"""Nodes of Ruslo and Apache Kafka in one cluster."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_broker_of_ruslo_under_a_controller_of_kafka(tmp_path: Path) -> None:
     voters = {"controller.quorum.voters": f"1@127.0.0.1:{kafka.controller_port}"}
     broker = ruslo_beside(kafka, tmp_path / "ruslo", "broker", voters)
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with Admin(broker.bootstrap) as admin:
             described = await admin.brokers.describe_cluster()
             assert [(each.node.id, each.fenced) for each in described.brokers] == [(1, False), (2, False)]
@@ -68,7 +68,7 @@ def test_a_broker_of_ruslo_under_a_controller_of_kafka(tmp_path: Path) -> None:
     with kafka:
         broker.start()
         try:
-            asyncio.run(story())
+            asyncio.run(scenario())
         finally:
             broker.stop()
 
@@ -96,7 +96,7 @@ def test_a_controller_of_ruslo_leads_one_of_kafka(tmp_path: Path) -> None:
     )
     ruslo = ruslo_beside(kafka, tmp_path / "ruslo", "controller", voters, controller_port=ports[1])
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with Admin(kafka.bootstrap) as admin:
             for name in ("a", "b"):
                 await create(admin, NewTopic(name, 2, 1))
@@ -110,14 +110,14 @@ def test_a_controller_of_ruslo_leads_one_of_kafka(tmp_path: Path) -> None:
         wait_until_listening(ports[0])
         ruslo.launch()
         kafka.wait_until_ready()
-        asyncio.run(story())
+        asyncio.run(scenario())
     finally:
         ruslo.kill()
         kafka.kill()
 
 
 def test_a_controller_of_ruslo_joins_one_of_kafka(tmp_path: Path) -> None:
-    """It follows as an observer, requests to become a voter, and is then needed for every commit."""
+    """The controller follows as an observer, joins as a voter, and is then needed for every commit."""
     kafka = ApacheKafka(tmp_path / "kafka")
     joining = {
         "controller.quorum.bootstrap.servers": f"127.0.0.1:{kafka.controller_port}",
@@ -127,7 +127,7 @@ def test_a_controller_of_ruslo_joins_one_of_kafka(tmp_path: Path) -> None:
         kafka, tmp_path / "ruslo", "controller", joining, format_options=["--no-initial-controllers"]
     )
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with Admin(kafka.bootstrap) as admin:
             async with asyncio.timeout(30):
                 while len((await admin.quorum.describe()).voters) < 2:  # noqa: ASYNC110
@@ -140,8 +140,9 @@ def test_a_controller_of_ruslo_joins_one_of_kafka(tmp_path: Path) -> None:
     with kafka:
         ruslo.launch()
         try:
-            asyncio.run(story())
+            asyncio.run(scenario())
         finally:
-            # A clean shutdown would leave Kafka's controller without a majority; it is stopped right after.
+            # A clean shutdown would leave Kafka's controller without a majority, so it is stopped right
+            # after.
             ruslo.kill()
             kafka.kill()

@@ -29,12 +29,12 @@ async def test_list_offsets_behind_a_waiting_fetch_is_not_older_than_its_records
     bootstrap: str, new_topic: TopicMaker
 ) -> None:
     topic = new_topic(partitions=1)
-    asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    requested = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     fetch = FetchRequest(
         max_wait_ms=MAX_WAIT_MS,
         min_bytes=1,
         session_epoch=-1,
-        topics=[FetchTopic(topic=topic, partitions=[asked])],
+        topics=[FetchTopic(topic=topic, partitions=[requested])],
     )
     end = ListOffsetsPartition(partition_index=0, timestamp=-1)
     ends = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[end])])

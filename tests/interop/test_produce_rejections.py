@@ -45,10 +45,10 @@ def produce(bootstrap: str, topic: str, payload: bytes | bytearray) -> Response:
             connection.sendall(struct.pack(">i", len(request)) + request)
             stream = connection.makefile("rb")
             (size,) = struct.unpack(">i", stream.read(4))
-            answer = read_response(stream.read(size), len(name))
+            result = read_response(stream.read(size), len(name))
             stream.close()
-        if answer.code != "UNKNOWN_TOPIC_OR_PARTITION" or time.monotonic() > deadline:
-            return answer
+        if result.code != "UNKNOWN_TOPIC_OR_PARTITION" or time.monotonic() > deadline:
+            return result
         time.sleep(0.05)
 
 
@@ -66,7 +66,7 @@ def read_response(response: bytes, name_length: int) -> Response:
     return Response(ErrorCode(code).name, base_offset, log_append_time, indexes)
 
 
-def good(**fields: int) -> bytearray:
+def valid(**fields: int) -> bytearray:
     return build_batch(KEYED, **fields)
 
 
@@ -90,27 +90,27 @@ SMALL = {"max.message.bytes": "1000"}
 COMPACTED = {"cleanup.policy": "compact"}
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 
-REFUSED: dict[str, tuple[Mapping[str, str], bytes | bytearray, str, list[int]]] = {
+REJECTED: dict[str, tuple[Mapping[str, str], bytes | bytearray, str, list[int]]] = {
     "nothing": (PLAIN, b"", "INVALID_RECORD", []),
-    "truncated in the length": (PLAIN, good()[:11], "INVALID_RECORD", []),
-    "truncated in the header": (PLAIN, good()[:60], "INVALID_RECORD", []),
-    "truncated in the records": (PLAIN, good()[:90], "INVALID_RECORD", []),
-    "two batches": (PLAIN, good() + good(), "INVALID_RECORD", []),
-    "zeros behind": (PLAIN, good() + bytes(12), "CORRUPT_MESSAGE", []),
-    "magic 0": (PLAIN, changed(good(), ">b", layout.MAGIC_AT, 0), "INVALID_RECORD", []),
-    "magic 1": (PLAIN, changed(good(), ">b", layout.MAGIC_AT, 1), "INVALID_RECORD", []),
-    "magic 3": (PLAIN, changed(good(), ">b", layout.MAGIC_AT, 3), "CORRUPT_MESSAGE", []),
-    "length 13": (PLAIN, changed(good(), ">i", layout.LENGTH_AT, 13), "CORRUPT_MESSAGE", []),
-    "length -1": (PLAIN, changed(good(), ">i", layout.LENGTH_AT, -1), "CORRUPT_MESSAGE", []),
-    "base offset": (PLAIN, good(base_offset=1), "INVALID_RECORD", []),
+    "truncated in the length": (PLAIN, valid()[:11], "INVALID_RECORD", []),
+    "truncated in the header": (PLAIN, valid()[:60], "INVALID_RECORD", []),
+    "truncated in the records": (PLAIN, valid()[:90], "INVALID_RECORD", []),
+    "two batches": (PLAIN, valid() + valid(), "INVALID_RECORD", []),
+    "zeros behind": (PLAIN, valid() + bytes(12), "CORRUPT_MESSAGE", []),
+    "magic 0": (PLAIN, changed(valid(), ">b", layout.MAGIC_AT, 0), "INVALID_RECORD", []),
+    "magic 1": (PLAIN, changed(valid(), ">b", layout.MAGIC_AT, 1), "INVALID_RECORD", []),
+    "magic 3": (PLAIN, changed(valid(), ">b", layout.MAGIC_AT, 3), "CORRUPT_MESSAGE", []),
+    "length 13": (PLAIN, changed(valid(), ">i", layout.LENGTH_AT, 13), "CORRUPT_MESSAGE", []),
+    "length -1": (PLAIN, changed(valid(), ">i", layout.LENGTH_AT, -1), "CORRUPT_MESSAGE", []),
+    "base offset": (PLAIN, valid(base_offset=1), "INVALID_RECORD", []),
     "too large": (SMALL, large(), "MESSAGE_TOO_LARGE", []),
     "too large and damaged": (SMALL, damaged(large()), "MESSAGE_TOO_LARGE", []),
-    "damaged": (PLAIN, damaged(good()), "CORRUPT_MESSAGE", []),
-    "codec 6": (PLAIN, changed(good(), ">h", layout.ATTRIBUTES_AT, 6), "UNKNOWN_SERVER_ERROR", []),
-    "count 0": (PLAIN, changed(good(), ">i", layout.COUNT_AT, 0), "INVALID_RECORD", []),
-    "count 4 of 5": (PLAIN, changed(good(), ">i", layout.COUNT_AT, 4), "INVALID_RECORD", []),
-    "control": (PLAIN, good(attributes=layout.CONTROL), "INVALID_RECORD", []),
-    "no sequence": (PLAIN, good(producer_id=3, producer_epoch=0), "INVALID_RECORD", []),
+    "damaged": (PLAIN, damaged(valid()), "CORRUPT_MESSAGE", []),
+    "codec 6": (PLAIN, changed(valid(), ">h", layout.ATTRIBUTES_AT, 6), "UNKNOWN_SERVER_ERROR", []),
+    "count 0": (PLAIN, changed(valid(), ">i", layout.COUNT_AT, 0), "INVALID_RECORD", []),
+    "count 4 of 5": (PLAIN, changed(valid(), ">i", layout.COUNT_AT, 4), "INVALID_RECORD", []),
+    "control": (PLAIN, valid(attributes=layout.CONTROL), "INVALID_RECORD", []),
+    "no sequence": (PLAIN, valid(producer_id=3, producer_epoch=0), "INVALID_RECORD", []),
     "no keys": (
         COMPACTED,
         build_batch([KEYED[0], Record(1, NOW, None, b"v")], codec=Codec.LZ4),
@@ -125,7 +125,7 @@ REFUSED: dict[str, tuple[Mapping[str, str], bytes | bytearray, str, list[int]]] 
     ),
     "the client's append time": (
         APPEND_TIME,
-        good(attributes=layout.LOG_APPEND_TIME),
+        valid(attributes=layout.LOG_APPEND_TIME),
         "INVALID_TIMESTAMP",
         [0, 1, 2, 3, 4],
     ),
@@ -138,30 +138,30 @@ REFUSED: dict[str, tuple[Mapping[str, str], bytes | bytearray, str, list[int]]] 
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("case", REJECTED)
 def test_rejected(case: str, bootstrap: str, new_topic: TopicMaker) -> None:
-    config, payload, code, record_errors = REFUSED[case]
+    config, payload, code, record_errors = REJECTED[case]
     topic = new_topic(config=config)
     assert produce(bootstrap, topic, payload) == Response(code, -1, -1, record_errors)
-    assert produce(bootstrap, topic, good(codec=Codec.GZIP)).base_offset == 0, "nothing had been appended"
+    assert produce(bootstrap, topic, valid(codec=Codec.GZIP)).base_offset == 0, "no record was appended"
 
 
-TAKEN: dict[str, bytes | bytearray] = {
-    "a byte behind": good() + b"\x01",
-    "a truncated batch behind": good() + good()[:70],
-    "attribute bits without meaning": changed(good(), ">h", layout.ATTRIBUTES_AT, 0x7F40),
+ACCEPTED: dict[str, bytes | bytearray] = {
+    "a byte behind": valid() + b"\x01",
+    "a truncated batch behind": valid() + valid()[:70],
+    "attribute bits without meaning": changed(valid(), ">h", layout.ATTRIBUTES_AT, 0x7F40),
     "no timestamps": build_batch([Record(0, -1, b"k", b"v")]),
-    "append time that is not the topic's": good(attributes=layout.LOG_APPEND_TIME),
-    "a maximum that is too low": changed(good(), ">q", layout.MAX_TIMESTAMP_AT, 5),
+    "append time that is not the topic's": valid(attributes=layout.LOG_APPEND_TIME),
+    "a maximum that is too low": changed(valid(), ">q", layout.MAX_TIMESTAMP_AT, 5),
 }
 
 
-@pytest.mark.parametrize("case", TAKEN)
+@pytest.mark.parametrize("case", ACCEPTED)
 def test_accepted(case: str, bootstrap: str, new_topic: TopicMaker) -> None:
-    assert produce(bootstrap, new_topic(), TAKEN[case]) == Response("NONE", 0, -1, [])
+    assert produce(bootstrap, new_topic(), ACCEPTED[case]) == Response("NONE", 0, -1, [])
 
 
 def test_log_append_time_is_returned(bootstrap: str, new_topic: TopicMaker) -> None:
-    answer = produce(bootstrap, new_topic(config=APPEND_TIME), good())
-    assert (answer.code, answer.base_offset) == ("NONE", 0)
-    assert NOW - 60_000 < answer.log_append_time < NOW + HOUR_MS
+    result = produce(bootstrap, new_topic(config=APPEND_TIME), valid())
+    assert (result.code, result.base_offset) == ("NONE", 0)
+    assert NOW - 60_000 < result.log_append_time < NOW + HOUR_MS

@@ -27,24 +27,24 @@ from tests.support.tools.kafka_jars import java_available, support_java_command
 pytestmark = pytest.mark.skipif(not java_available(), reason="needs a Java runtime and Apache Kafka's jars")
 
 RANDOM_VALUES = 6
-"""Random values for every version of every message, in addition to its defaults and nulls."""
+"""The number of random values for each version of a message, in addition to defaults and nulls."""
 
 NULL_RECORDS = {("FetchSnapshotResponse", "PartitionSnapshot"), ("ShareFetchResponse", "PartitionData")}
 
 
-def ask(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def query(requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Send all inputs to one Java process."""
     command = support_java_command("MessagesOracle")
-    text = "".join(json.dumps(question) + "\n" for question in questions)
+    text = "".join(json.dumps(request) + "\n" for request in requests)
     result = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
     responses = [json.loads(line) for line in result.stdout.splitlines()]
-    assert len(responses) == len(questions)
+    assert len(responses) == len(requests)
     return responses
 
 
 def test_every_message_and_version_has_kafkas_bytes() -> None:
-    questions: list[dict[str, Any]] = []
+    requests: list[dict[str, Any]] = []
     expected: list[tuple[str, dict[str, Any]]] = []
     for message, version in message_versions():
         message_type = message_class(message.name)
@@ -53,35 +53,35 @@ def test_every_message_and_version_has_kafkas_bytes() -> None:
         for value in values:
             encoded = value.to_bytes(version)
             about = {"name": message.name, "version": version}
-            question = to_json(message, value, version, complete=True)
-            questions.append({"op": "encode", **about, "json": question})
-            questions.append({"op": "decode", **about, "hex": encoded.hex()})
+            request = to_json(message, value, version, complete=True)
+            requests.append({"op": "encode", **about, "json": request})
+            requests.append({"op": "decode", **about, "hex": encoded.hex()})
             decoded = message_type.from_bytes(encoded, version)
             expected.append((encoded.hex(), to_json(message, decoded, version, complete=False)))
-    responses = ask(questions)
+    responses = query(requests)
     assert len(expected) > 5000
     for number, (encoded_hex, as_json) in enumerate(expected):
-        about = {key: questions[2 * number][key] for key in ("name", "version")}
-        encoded_answer, decoded_answer = responses[2 * number], responses[2 * number + 1]
-        assert encoded_answer == {"hex": encoded_hex}, about
-        assert decoded_answer == {"hex": encoded_hex, "json": as_json}, about
+        about = {key: requests[2 * number][key] for key in ("name", "version")}
+        encoded_response, decoded_response = responses[2 * number], responses[2 * number + 1]
+        assert encoded_response == {"hex": encoded_hex}, about
+        assert decoded_response == {"hex": encoded_hex, "json": as_json}, about
 
 
 def test_unknown_tagged_fields_survive_kafka() -> None:
-    questions = []
+    requests = []
     for message, version in message_versions():
         if version >= message.flexible_from:
             maker = ValueMaker(message, version, random.Random(f"{message.name} {version}"))
             about = {"op": "decode", "name": message.name, "version": version}
-            questions.append({**about, "hex": maker.random().to_bytes(version).hex()})
-    assert len(questions) > 300
-    for question, response in zip(questions, ask(questions), strict=True):
-        assert response.get("hex") == question["hex"], (question["name"], question["version"], response)
+            requests.append({**about, "hex": maker.random().to_bytes(version).hex()})
+    assert len(requests) > 300
+    for request, response in zip(requests, query(requests), strict=True):
+        assert response.get("hex") == request["hex"], (request["name"], request["version"], response)
 
 
 def test_new_structs_have_the_defaults_of_kafka() -> None:
     pairs = list(message_versions())
-    responses = ask(
+    responses = query(
         [{"op": "defaults", "name": message.name, "version": version} for message, version in pairs]
     )
     compared = 0
@@ -103,22 +103,22 @@ def test_new_structs_have_the_defaults_of_kafka() -> None:
     assert compared > 900
 
 
-def test_the_schema_table_is_the_one_kafka_has() -> None:
+def test_schema_table_is_kafkas() -> None:
     messages = list(all_messages().values())
-    responses = ask([{"op": "schema", "name": message.name} for message in messages])
+    responses = query([{"op": "schema", "name": message.name} for message in messages])
     compared = 0
     for message, response in zip(messages, responses, strict=True):
         assert "error" not in response, (message.name, response)
         assert set(response["versions"]) == {str(version) for version in versions_of(message)}, message.name
         for version in versions_of(message):
-            fields = _squeeze(response["versions"][str(version)])
+            fields = _without_underscores(response["versions"][str(version)])
             assert fields == _describe(message, message.root, version), (message.name, version)
             compared += 1
     assert compared == len(list(message_versions()))
 
 
-def test_the_api_table_is_the_one_kafka_has() -> None:
-    (response,) = ask([{"op": "apis"}])
+def test_api_table_is_kafkas() -> None:
+    (response,) = query([{"op": "apis"}])
     assert {api["key"] for api in response["apis"]} == API_BY_KEY.keys()
     for theirs in response["apis"]:
         ours = API_BY_KEY[theirs["key"]]
@@ -137,9 +137,10 @@ def test_the_api_table_is_the_one_kafka_has() -> None:
             assert response_header_version(ours.key, version) == theirs["responseHeaders"][version], ours
 
 
-def _squeeze(fields: list[list[Any]]) -> list[list[Any]]:
-    """Kafka splits words differently around digits and capitals: compare names without their underscores."""
-    return [[name.replace("_", ""), text, *map(_squeeze, below)] for name, text, *below in fields]
+def _without_underscores(fields: list[list[Any]]) -> list[list[Any]]:
+    """Kafka splits words differently around digits and capitals, so names are compared without
+    underscores."""
+    return [[name.replace("_", ""), text, *map(_without_underscores, below)] for name, text, *below in fields]
 
 
 def _describe(message: MessageSpec, struct: StructSpec, version: int) -> list[list[Any]]:

@@ -21,7 +21,7 @@ TOOLS = "org.apache.kafka.tools"
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuorumCluster]:
-    """Two voters, one of them a broker too, frequent snapshots, and a controller that may join."""
+    """Two voters, one of them also a broker, frequent snapshots, and a controller that may join."""
     require_tool("java")
     properties = {"metadata.log.max.record.bytes.between.snapshots": "2000"}
     roles = ("broker,controller", "controller")
@@ -44,7 +44,7 @@ def directory_id(node: QuorumNode) -> str:
 
 
 def described_replicas(cluster: QuorumCluster) -> dict[int, str]:
-    """Node id → role."""
+    """The role of each node id."""
     described = quorum(cluster, "describe", "--replication")
     rows = [line.split() for line in described.splitlines()[1:] if line.strip()]
     return {int(row[0]): row[-1] for row in rows}
@@ -94,14 +94,14 @@ def test_a_controller_is_added_and_removed(cluster: QuorumCluster) -> None:
     cluster.leader()
 
     def observed() -> bool | None:
-        """Wait until it has fetched from the current leader."""
+        """Wait until the controller has fetched from the current leader."""
         return described_replicas(cluster).get(leaving) == "Observer" or None
 
     cluster.until(observed)
 
 
 def snapshots(node: QuorumNode) -> list[Path] | None:
-    """None: the node has no snapshot yet."""
+    """The snapshots of a node, or None if it has none yet."""
     folder = node.data_dirs[0] / "__cluster_metadata-0"
     found = [path for path in sorted(folder.glob("*.checkpoint")) if not path.name.startswith("0" * 20)]
     return found or None
@@ -118,7 +118,7 @@ def test_every_copy_of_the_log_and_every_snapshot_is_kafkas(cluster: QuorumClust
         assert "isvalid: false" not in dumped
         assert "Could not" not in dumped
         kinds = ["KRaftVoters", "SnapshotFooter", "REGISTER_CONTROLLER_RECORD"]
-        # A node that joined late started with a snapshot of the leader, and has a short log.
+        # A node that joined late started with a snapshot of the leader and has a short log.
         if (folder / f"{0:020}.log").exists():
             kinds += ["LeaderChange", "NO_OP_RECORD"]
         for kind in kinds:

@@ -1,7 +1,7 @@
-"""Record batches against Kafka's own classes.
+"""Record batches compared with Kafka's own classes.
 
-Kafka reads the batches that we build, we read those that it builds, and its leader's validator decides on
-invalid batches as ours does, down to the header that it would append.
+Kafka reads the batches that we build, and we read those that Kafka builds. The validators of both leaders
+agree on invalid batches, down to the header that they would append.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class Oracle:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         )
 
-    def ask(self, *words: object) -> tuple[str, list[str]]:
+    def query(self, *cells: object) -> tuple[str, list[str]]:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.write(" ".join(map(str, cells)) + "\n")
         self.process.stdin.flush()
         verdict, _, rest = self.process.stdout.readline().rstrip("\n").partition(" ")
         return verdict, rest.split(" ")
@@ -72,9 +72,9 @@ class Oracle:
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[Oracle]:
     require_tool("java")
-    asked = Oracle()
-    yield asked
-    asked.close()
+    requested = Oracle()
+    yield requested
+    requested.close()
 
 
 def as_text(records: list[Record]) -> str:
@@ -90,7 +90,7 @@ def as_text(records: list[Record]) -> str:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_kafka_reads_our_batches(oracle: Oracle, codec: Codec) -> None:
-    verdict, (found,) = oracle.ask("read", build_batch(RECORDS, codec=codec).hex())
+    verdict, (found,) = oracle.query("read", build_batch(RECORDS, codec=codec).hex())
     assert verdict == "ok"
     assert found == as_text(RECORDS)
 
@@ -100,7 +100,7 @@ def test_kafka_reads_our_batches(oracle: Oracle, codec: Codec) -> None:
     [(Codec.GZIP, 1), (Codec.GZIP, 9), (Codec.LZ4, 1), (Codec.LZ4, 17), (Codec.ZSTD, -5), (Codec.ZSTD, 22)],
 )
 def test_kafka_reads_every_level(oracle: Oracle, codec: Codec, level: int) -> None:
-    verdict, (found,) = oracle.ask("read", build_batch(RECORDS, codec=codec, level=level).hex())
+    verdict, (found,) = oracle.query("read", build_batch(RECORDS, codec=codec, level=level).hex())
     assert verdict == "ok"
     assert found == as_text(RECORDS)
 
@@ -108,7 +108,7 @@ def test_kafka_reads_every_level(oracle: Oracle, codec: Codec, level: int) -> No
 @pytest.mark.parametrize("codec", CODECS)
 def test_we_read_kafkas_batches(oracle: Oracle, codec: Codec) -> None:
     name = codec.name.lower()
-    verdict, (batch,) = oracle.ask("build", name, 0, 4711, 3, 90, "true", as_text(RECORDS))
+    verdict, (batch,) = oracle.query("build", name, 0, 4711, 3, 90, "true", as_text(RECORDS))
     assert verdict == "ok"
     theirs = bytes.fromhex(batch)
     assert list(read_records(theirs)) == RECORDS
@@ -128,7 +128,7 @@ def test_we_read_kafkas_batches(oracle: Oracle, codec: Codec) -> None:
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_markers_are_kafkas_byte_for_byte(oracle: Oracle, commit: bool) -> None:
-    verdict, (theirs,) = oracle.ask("marker", 55, NOW, 7, 4711, 3, str(commit).lower(), 12)
+    verdict, (theirs,) = oracle.query("marker", 55, NOW, 7, 4711, 3, str(commit).lower(), 12)
     assert verdict == "ok"
     ours = end_txn_batch(
         commit=commit,
@@ -175,7 +175,7 @@ def test_kraft_records_are_kafkas_byte_for_byte(
     oracle: Oracle, kind: str, ours: Message, version: int
 ) -> None:
     ours.version = version  # type: ignore[attr-defined]  # their first field, of each of these messages
-    assert oracle.ask("control", kind) == ("ok", [ours.to_bytes(version).hex()])
+    assert oracle.query("control", kind) == ("ok", [ours.to_bytes(version).hex()])
 
 
 def changed(batch: bytearray, layout_format: str, at: int, value: int) -> bytearray:
@@ -269,9 +269,9 @@ STRICTER = "gaps"
 
 @pytest.mark.parametrize("topic", TOPICS)
 @pytest.mark.parametrize("name", BATCHES)
-def test_the_leader_decides_as_kafka(oracle: Oracle, topic: str, name: str) -> None:
+def test_leader_decides_as_kafka(oracle: Oracle, topic: str, name: str) -> None:
     config = TOPICS[topic]
-    verdict, response = oracle.ask(
+    verdict, response = oracle.query(
         "validate",
         config.compression_type,
         config.message_timestamp_type,
@@ -284,15 +284,15 @@ def test_the_leader_decides_as_kafka(oracle: Oracle, topic: str, name: str) -> N
     rules = BatchRules.of(config)
     if name == STRICTER and config.compression_type not in ("zstd", "lz4"):
         assert verdict == "ok"
-        with pytest.raises(BatchRefused) as refused:
+        with pytest.raises(BatchRefused) as caught:
             accept_batch(memoryview(BATCHES[name]()), rules, NOW)
-        assert refused.value.code is ErrorCode.INVALID_RECORD
+        assert caught.value.code is ErrorCode.INVALID_RECORD
         return
     if verdict == "refused":
-        with pytest.raises(BatchRefused) as refused:
+        with pytest.raises(BatchRefused) as caught:
             accept_batch(memoryview(BATCHES[name]()), rules, NOW)
-        indexes = ",".join(str(error.batch_index) for error in refused.value.record_errors)
-        assert [refused.value.code.name, indexes] == OUR_OWN.get(name, response)
+        indexes = ",".join(str(error.batch_index) for error in caught.value.record_errors)
+        assert [caught.value.code.name, indexes] == OUR_OWN.get(name, response)
         return
     assert verdict == "ok"
     accepted = accept_batch(memoryview(BATCHES[name]()), rules, NOW)

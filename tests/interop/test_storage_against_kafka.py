@@ -30,7 +30,7 @@ def fill(bootstrap: str) -> None:
     plain = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 1})
     an_hour_ago = SystemClock().now_ms() - 3_600_000
     for number in range(6000):
-        # Timestamps that decrease now and then.
+        # Some timestamps decrease.
         timestamp = an_hour_ago + number * 10 - (number % 7) * 1000
         plain.produce("plain", os.urandom(500), timestamp=timestamp)
         if number % 20 == 0:
@@ -121,6 +121,6 @@ def test_producers_and_offsets_are_found(data: Path, tmp_path: Path, topic: str,
         assert log.producers.open_transactions() == [(60 * 61, entry.producer_id)]
         assert log.last_stable_offset == 60 * 61
         assert len(log.aborted_transactions(0, log.end_offset)) == 20
-    # A new snapshot of the producers has the same bytes as Kafka's.
+    # A new producer snapshot has the same bytes as Kafka's.
     manager.stop(1)
     assert (Path(log.path) / snapshot).read_bytes() == (data / f"{topic}-0" / snapshot).read_bytes()

@@ -1,4 +1,4 @@
-"""Kafka's own dump tool reads every kind of file that storage writes, and prints what ours prints."""
+"""Kafka's own dump tool reads every type of file that storage writes and prints the same as ours."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DUMP = "org.apache.kafka.tools.DumpLogSegments"
 COMPLAINTS = re.compile(
     r"mismatch|isvalid: false|invalid|Non-consecutive|Exception|truncated|corrupt", re.IGNORECASE
 )
-# The tool starts counting at -1 in every file, so it reports each first batch, Kafka's own too.
+# The tool starts counting at -1 in every file, so it reports each first batch, even Kafka's own.
 FIRST_BATCH = re.compile(r"Non-consecutive offsets in .*\n\s+-1 is followed by \d+\n")
 CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 

@@ -82,7 +82,8 @@ def test_every_input_is_counted_once(
             slot = chance.choice(instances.slots)
             instances.kill(slot)
             if chance.random() < 0.3:
-                # As on another machine: a new name, and the store is restored from the changelog.
+                # The instance moves to another machine: a new name, and the store is restored from the
+                # changelog.
                 shutil.rmtree(tmp_path / f"state-{slot}", ignore_errors=True)
             time.sleep(chance.uniform(0, 1))
             instances.start(slot)
@@ -97,9 +98,9 @@ def test_every_input_is_counted_once(
     assert counts_by_word(changelog, lambda value: struct.unpack(">q", value)[0]) == expected
 
 
-def _wait_for(wanted: int, number_written: Callable[[], int], instances: Workers) -> None:
+def _wait_for(expected: int, number_written: Callable[[], int], instances: Workers) -> None:
     deadline = time.monotonic() + DRAINED_WITHIN_S
-    while (number := number_written()) < wanted:
+    while (number := number_written()) < expected:
         instances.check_alive()
-        assert time.monotonic() < deadline, f"the instances do not get on: {number} of {wanted} are written"
+        assert time.monotonic() < deadline, f"no progress: {number} of {expected} are written"
         time.sleep(0.3)

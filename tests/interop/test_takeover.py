@@ -36,7 +36,7 @@ def _needs_java() -> None:
     require_tool("java")
 
 
-# -- one cluster, brokers of both kinds ----------------------------------------------------------------------
+# -- one cluster with brokers of both systems ----------------------------------------------------------------
 
 
 class MixedCluster:
@@ -95,7 +95,7 @@ def new_topic(bootstrap: str, topic: NewTopic) -> None:
 
 
 def wait_for_leader(bootstrap: str, topic: str, node_id: int) -> None:
-    """Wait for the leader of all partitions; brokers learn of it a moment after the controller's decision."""
+    """Wait for the leader of all partitions; brokers learn of it shortly after the controller's decision."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     deadline = time.monotonic() + 60
     while True:
@@ -113,8 +113,8 @@ def test_each_takes_over_from_the_other_in_one_cluster(tmp_path: Path) -> None:
     kafka, ruslo = cluster.kafka, cluster.ruslo
     try:
         cluster.start()
-        placed = [[kafka.node_id, ruslo.node_id]] * PARTITIONS
-        new_topic(cluster.bootstrap, NewTopic("t", PARTITIONS, replica_assignment=placed))
+        assignments = [[kafka.node_id, ruslo.node_id]] * PARTITIONS
+        new_topic(cluster.bootstrap, NewTopic("t", PARTITIONS, replica_assignment=assignments))
         wait_for_leader(kafka.bootstrap, "t", kafka.node_id)
         with SteadyProducer(cluster.bootstrap, "t", PARTITIONS) as producer:
             producer.wait_for_more(RECORDS)
@@ -141,7 +141,7 @@ def test_each_takes_over_from_the_other_in_one_cluster(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class Contents:
-    """What clients see of a cluster, and must see with either system."""
+    """What clients see of a cluster, which must be equal with either system."""
 
     cluster_id: str
     topic_ids: dict[str, str]
@@ -149,7 +149,7 @@ class Contents:
     committed: dict[tuple[str, int], int]
 
 
-def kafka_in_place_of(nodes: Sequence[QuorumNode]) -> list[Node]:
+def kafka_instead_of(nodes: Sequence[QuorumNode]) -> list[Node]:
     """Apache Kafka on the same directories, ids and ports."""
     return [
         ApacheKafka(
@@ -170,7 +170,7 @@ def kafka_in_place_of(nodes: Sequence[QuorumNode]) -> list[Node]:
 def running(nodes: Sequence[Node]) -> Iterator[str]:
     """Run all nodes until the end; yields the addresses.
 
-    All but the last get a clean shutdown: without a quorum Apache Kafka would wait for minutes.
+    All but the last node get a clean shutdown: without a quorum Apache Kafka would wait for minutes.
     """
     with ExitStack() as stack:
         for node in nodes:
@@ -197,7 +197,7 @@ def write(bootstrap: str, run: str) -> None:
 
 
 def read_as_group(bootstrap: str, count: int) -> None:
-    """Read this many records from the group's position, and commit."""
+    """Read this many records from the group's position and commit."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -231,13 +231,13 @@ def contents(bootstrap: str) -> Contents:
             partition: [(each.offset(), each.timestamp(), each.key(), each.value()) for each in messages]
             for partition, messages in found.items()
         }
-    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP)])[GROUP].result(30)
-    assert asked.topic_partitions is not None
+    requested = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP)])[GROUP].result(30)
+    assert requested.topic_partitions is not None
     return Contents(
         cluster_id=admin.describe_cluster().result(30).cluster_id,
         topic_ids={name: str(future.result(30).topic_id) for name, future in described.items()},
         records=records,
-        committed={(each.topic, each.partition): each.offset for each in asked.topic_partitions},
+        committed={(each.topic, each.partition): each.offset for each in requested.topic_partitions},
     )
 
 
@@ -246,7 +246,7 @@ def test_the_directories_of_three_nodes_go_to_kafka_and_back(tmp_path: Path) -> 
         tmp_path, dynamic=True, properties={**SESSION, "offsets.topic.replication.factor": "3"}
     )
     ours: list[Node] = list(cluster.nodes.values())
-    theirs = kafka_in_place_of(list(cluster.nodes.values()))
+    theirs = kafka_instead_of(list(cluster.nodes.values()))
     with running(ours) as bootstrap:
         for name, config in TOPICS.items():
             new_topic(bootstrap, NewTopic(name, PARTITIONS, 3, config=config))

@@ -52,10 +52,10 @@ def test_a_zombie_is_fenced(bootstrap: str, new_topic: TopicMaker, group: str) -
     zombie.begin_transaction()
     zombie.produce(topic, b"half done")
     zombie.flush(CALL_S)
-    heir = new_transactional(bootstrap, group)
-    heir.begin_transaction()
-    heir.produce(topic, b"whole")
-    heir.commit_transaction(CALL_S)
+    successor = new_transactional(bootstrap, group)
+    successor.begin_transaction()
+    successor.produce(topic, b"whole")
+    successor.commit_transaction(CALL_S)
     zombie.produce(topic, b"too late")
     with pytest.raises(KafkaException) as fenced:
         zombie.commit_transaction(CALL_S)
@@ -95,13 +95,13 @@ def test_offsets_of_an_open_transaction_are_not_returned(
     )
     producer = new_transactional(bootstrap, group)
     producer.begin_transaction()
-    place = TopicPartition(topic, 0, 2)
-    producer.send_offsets_to_transaction([place], consumer.consumer_group_metadata(), CALL_S)
+    tp = TopicPartition(topic, 0, 2)
+    producer.send_offsets_to_transaction([tp], consumer.consumer_group_metadata(), CALL_S)
     producer.abort_transaction(CALL_S)
     (committed,) = consumer.committed([TopicPartition(topic, 0)], CALL_S)
     assert committed.offset < 0
     producer.begin_transaction()
-    producer.send_offsets_to_transaction([place], consumer.consumer_group_metadata(), CALL_S)
+    producer.send_offsets_to_transaction([tp], consumer.consumer_group_metadata(), CALL_S)
     producer.commit_transaction(CALL_S)
     (committed,) = consumer.committed([TopicPartition(topic, 0)], CALL_S)
     assert committed.offset == 2
@@ -160,7 +160,7 @@ def test_kafkas_own_copier_and_tools(bootstrap: str, new_topic: TopicMaker, grou
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_kafkas_verifiable_consumer_sees_the_committed_only(
+def test_kafkas_verifiable_consumer_reads_only_committed_records(
     bootstrap: str, new_topic: TopicMaker, group: str, protocol: str, tmp_path: Path
 ) -> None:
     """It reads while two producers, one of which always aborts, write to the same partitions."""
@@ -189,11 +189,11 @@ def test_kafkas_verifiable_consumer_sees_the_committed_only(
     assert seen == Counter(f"yes-{number}-{at}" for number in range(transactions) for at in range(size))
 
 
-# -- what is on disk -----------------------------------------------------------------------------------------
+# -- on disk -------------------------------------------------------------------------------------------------
 
 
 class Cluster:
-    """One data directory, on the same ports for both systems."""
+    """One data directory, with the same ports for both systems."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -272,15 +272,15 @@ def test_kafka_continues_with_our_transaction_log(cluster: Cluster) -> None:
     statuses = [part.split(",")[0] for part in dumped.split('"transactionStatus":')[1:]]
     assert statuses == ["0", "1", "2", "4", "1", "3", "5", "1"], dumped
     cluster.hand_over_to_kafka()
-    heir = new_transactional(bootstrap, "moves")
-    heir.begin_transaction()
-    heir.produce("t", b"written by Kafka")
-    heir.commit_transaction(CALL_S)
+    successor = new_transactional(bootstrap, "moves")
+    successor.begin_transaction()
+    successor.produce("t", b"written by Kafka")
+    successor.commit_transaction(CALL_S)
     assert read_committed(bootstrap, "t") == [b"a", b"written by Kafka"]
 
 
 async def test_kafkas_tool_finds_a_hanging_transaction_and_aborts_it(tmp_path: Path) -> None:
-    """A transaction that no coordinator knows, as old brokers accept it: its partition was never added."""
+    """No coordinator knows this transaction: old brokers accept writes to partitions that were not added."""
     require_tool("java")
     unverified = {"transaction.partition.verification.enable": "false"}
     async with live_node(tmp_path, unverified) as node, connected(node.bootstrap) as client:
@@ -294,11 +294,11 @@ async def test_kafkas_tool_finds_a_hanging_transaction_and_aborts_it(tmp_path: P
             name = "org.apache.kafka.tools.TransactionsCommand"
             return await asyncio.to_thread(tool_output, name, *command)
 
-        place = ("--topic", "t", "--partition", "0")
-        # Recent transactions are not reported; with 0 minutes this one is.
+        tp = ("--topic", "t", "--partition", "0")
+        # Recent transactions are not reported, but with 0 minutes this one is.
         await asyncio.sleep(0.01)
         found = await tool("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0")
         assert [line.split()[:3] for line in found.splitlines()[1:]] == [["t", "0", "0"]]
-        await tool("abort", *place, "--start-offset", "0")
+        await tool("abort", *tp, "--start-offset", "0")
         assert node.partition().log.last_stable_offset == 2
-        assert len((await tool("find-hanging", *place)).splitlines()) == 1
+        assert len((await tool("find-hanging", *tp)).splitlines()) == 1

@@ -1,4 +1,4 @@
-"""Java transactions on three nodes: acks wait for followers, so requests meet states that one node lacks."""
+"""Java transactions on three nodes: acks wait for followers, which adds states that one node lacks."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def cluster() -> Iterator[EmbeddedCluster]:
 def test_a_batch_that_is_committed_while_another_is_verified_is_acknowledged(
     cluster: EmbeddedCluster,
 ) -> None:
-    """The first partition is in the transaction already, so its batch is committed while the second one's
-    still waits for the coordinator, which is mostly another node."""
+    """The first partition is already in the transaction, so its batch is committed while the batch of the
+    second one still waits for the coordinator, which is mostly another node."""
     topic = "partial-verification"
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(topic, 2, replica_assignment=[[1, 2, 3], [1, 2, 3]])])[topic].result(30)

@@ -1,6 +1,6 @@
 """ListTransactions, DescribeTransactions and DescribeProducers, request by request.
 
-``--target=kafka`` proves that Apache Kafka returns the same.
+``--target=kafka`` shows that Apache Kafka returns the same.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def begin(bootstrap: str, transactional_id: str, topic: str) -> Producer:
 
 
 async def listed(client: RawClient, request: ListTransactionsRequest) -> tuple[int, list[str], list[str]]:
-    """Code, unknown states, and the last letter of each id."""
+    """The error code, the unknown states, and the last character of each id."""
     response = await client.call(request, ListTransactionsResponse)
     names = sorted(each.transactional_id[-1] for each in response.transaction_states)
     return response.error_code, response.unknown_state_filters, names
@@ -43,17 +43,17 @@ async def listed(client: RawClient, request: ListTransactionsRequest) -> tuple[i
 
 def test_list_and_describe(bootstrap: str, new_topic: TopicMaker, group: str) -> None:
     topic = new_topic(2)
-    opened, done, idle = (f"{group}-{letter}" for letter in "odi")
+    opened, done, idle = (f"{group}-{character}" for character in "odi")
     producers = [begin(bootstrap, opened, topic), begin(bootstrap, done, topic)]
     producers[1].commit_transaction(CALL_S)
     producers.append(new_transactional(bootstrap, idle))
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with asyncio.timeout(60), connected(bootstrap) as client:
 
             async def ids(**filters: object) -> tuple[int, list[str], list[str]]:
-                asked: dict[str, object] = {"transactional_id_pattern": f"{group}-."} | filters
-                return await listed(client, ListTransactionsRequest(**asked))  # type: ignore[arg-type]
+                requested: dict[str, object] = {"transactional_id_pattern": f"{group}-."} | filters
+                return await listed(client, ListTransactionsRequest(**requested))  # type: ignore[arg-type]
 
             while await ids(state_filters=["CompleteCommit"]) != (0, [], ["d"]):  # noqa: ASYNC110 (has no event)
                 await asyncio.sleep(0.02)
@@ -64,14 +64,14 @@ def test_list_and_describe(bootstrap: str, new_topic: TopicMaker, group: str) ->
             )
             assert (code, sorted(unknown), found) == (0, ["None", "ongoing"], [])
             assert await ids(duration_filter=0) == (0, [], ["d", "i", "o"])
-            assert await ids(duration_filter=3_600_000) == (0, [], ["i"]), "it never began"
+            assert await ids(duration_filter=3_600_000) == (0, [], ["i"]), "the transaction never began"
             assert await ids(duration_filter=-7) == (0, [], ["d", "i", "o"])
             no_pattern: tuple[int, list[str], list[str]] = (ErrorCode.INVALID_REGULAR_EXPRESSION, [], [])
             assert await ids(transactional_id_pattern="(", state_filters=["None"]) == no_pattern
-            assert await ids(transactional_id_pattern="(?=a)") == no_pattern, "RE2 looks not ahead"
+            assert await ids(transactional_id_pattern="(?=a)") == no_pattern, "RE2 has no lookahead"
 
-            asked = [opened, "no-such-id", idle, done, "", opened]
-            request = DescribeTransactionsRequest(transactional_ids=asked)
+            requested = [opened, "no-such-id", idle, done, "", opened]
+            request = DescribeTransactionsRequest(transactional_ids=requested)
             states = (await client.call(request, DescribeTransactionsResponse)).transaction_states
             assert [(each.transactional_id, each.error_code, each.transaction_state) for each in states] == [
                 (opened, 0, "Ongoing"),
@@ -81,16 +81,16 @@ def test_list_and_describe(bootstrap: str, new_topic: TopicMaker, group: str) ->
                 ("", ErrorCode.INVALID_REQUEST, ""),
                 (opened, 0, "Ongoing"),
             ]
-            first, _, never, ended, _, _ = states
+            first, _, unused, ended, _, _ = states
             assert {each.topic: sorted(each.partitions) for each in first.topics} == {topic: [0, 1]}
             assert (first.transaction_timeout_ms, first.producer_epoch) == (60_000, 0)
             assert first.transaction_start_time_ms > 0
-            assert (never.transaction_start_time_ms, never.topics) == (-1, [])
+            assert (unused.transaction_start_time_ms, unused.topics) == (-1, [])
             assert ended.transaction_start_time_ms > 0
             assert ended.topics == []
             assert await ids(producer_id_filters=[first.producer_id, -5]) == (0, [], ["o"])
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     producers[0].abort_transaction(CALL_S)
 
 
@@ -98,9 +98,9 @@ def test_producers(bootstrap: str, new_topic: TopicMaker, group: str) -> None:
     topic = new_topic(2)
     producer = begin(bootstrap, group, topic)
 
-    async def story(start_offset: int, coordinator_epoch: int) -> None:
+    async def scenario(start_offset: int, coordinator_epoch: int) -> None:
         async with asyncio.timeout(60), connected(bootstrap) as client:
-            asked = [
+            requested = [
                 (topic, [1, 0, 9, 1, -1]),
                 ("no-such-topic", [0, 1]),
                 ("b*d", [0]),
@@ -108,7 +108,7 @@ def test_producers(bootstrap: str, new_topic: TopicMaker, group: str) -> None:
                 (topic, []),
             ]
             request = DescribeProducersRequest(
-                topics=[TopicRequest(name=name, partition_indexes=indexes) for name, indexes in asked]
+                topics=[TopicRequest(name=name, partition_indexes=indexes) for name, indexes in requested]
             )
             while True:
                 topics = (await client.call(request, DescribeProducersResponse)).topics
@@ -128,6 +128,6 @@ def test_producers(bootstrap: str, new_topic: TopicMaker, group: str) -> None:
             assert state.coordinator_epoch == coordinator_epoch
             assert state.last_timestamp > 0
 
-    asyncio.run(story(0, -1))
+    asyncio.run(scenario(0, -1))
     producer.commit_transaction(CALL_S)
-    asyncio.run(story(-1, 0))
+    asyncio.run(scenario(-1, 0))

@@ -140,9 +140,9 @@ class TestKafkasOwnCommandWithRuslo:
         }
         found = find_hanging(cli, "--topic", topic)
         assert [(row["partition"], row["txn_start_offset"]) for row in found] == [(0, 1), (1, 0)]
-        wanted = theirs("find-hanging", "--broker-id", "1")
+        expected = theirs("find-hanging", "--broker-id", "1")
         assert [shown(row, names) for row in found] == [
-            only(row, names) for row in sorted(wanted, key=lambda row: row["Partition"])
+            only(row, names) for row in sorted(expected, key=lambda row: row["Partition"])
         ]
         theirs("abort", "--topic", topic, "--partition", "1", "--start-offset", "0")
         assert [row["partition"] for row in find_hanging(cli, "--topic", topic)] == [0]

@@ -1,4 +1,4 @@
-"""Kills Spark drivers, their Python workers and brokers, and counts the records that arrived."""
+"""Kills Spark drivers, their Python workers and brokers, and counts the records that arrive."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Driver:
         assert code == 0, f"the driver ended with {code}: {self.tail()}"
 
     def kill(self, *, leave_workers: bool = False) -> None:
-        """kill -9 the whole driver, or all but its Python workers, which then live a moment longer."""
+        """kill -9 the whole driver, or all but its Python workers, which then live a little longer."""
         assert self._process is not None
         for process in self._family():
             if not (leave_workers and "pyspark.daemon" in process.command):
@@ -118,7 +118,7 @@ class Driver:
         found = []
         for entry in os.listdir("/proc"):
             if entry.isdecimal():
-                with suppress(OSError):  # processes may end meanwhile
+                with suppress(OSError):  # Processes may end in between.
                     if os.getsid(int(entry)) == self._process.pid:
                         stat = Path("/proc", entry, "stat").read_text().rpartition(")")[2].split()
                         command = Path("/proc", entry, "cmdline").read_bytes().replace(b"\0", b" ")
@@ -133,7 +133,7 @@ def _kill(pid: int) -> None:
 
 @dataclass
 class Chaos:
-    """The faults of a copy job; ``run`` injects them, restarts what was killed and waits for the end."""
+    """Faults of a copy job: ``run`` injects them, restarts what was killed and waits for the end."""
 
     node: Node
     checkpoint: Path
@@ -171,7 +171,7 @@ class Chaos:
         self._driver.wait_done(timeout_s)
 
     def _kill_driver(self) -> None:
-        """Alternates between the moment when records of a batch arrive and a random moment after it."""
+        """Kill alternately when records of a batch arrive and at a random moment after it."""
         for _ in range(self._rng.randint(1, 8)):
             self._watcher.wait_for_records(lambda: self._driver.running)
         if self.done["driver"] % 2:
@@ -196,7 +196,7 @@ class Chaos:
 
 
 class Watcher:
-    """Waits for records in the target, including those of open transactions."""
+    """A consumer that waits for records in the target, including those of open transactions."""
 
     def __init__(self, bootstrap: str) -> None:
         self._runner = asyncio.Runner()
@@ -211,8 +211,8 @@ class Watcher:
             pass
 
     async def _end(self) -> int:
-        wanted = {TopicPartition(TARGET, number): Spec.LATEST for number in range(PARTITIONS)}
-        return sum(found.offset for found in (await self._admin.offsets.find(wanted)).values())
+        expected = {TopicPartition(TARGET, number): Spec.LATEST for number in range(PARTITIONS)}
+        return sum(found.offset for found in (await self._admin.offsets.find(expected)).values())
 
     def close(self) -> None:
         self._runner.run(self._admin.cluster.close())
@@ -220,7 +220,7 @@ class Watcher:
 
 
 def make_topics(bootstrap: str, records: int) -> None:
-    """A source with numbered records, and an empty target with as many partitions."""
+    """Create a source with numbered records and an empty target with as many partitions."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in (SOURCE, TARGET)]).values():
         future.result(30)

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHORT_LIVED_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""For a Spark that runs for seconds, in which optimized compilation does not pay off: a session of twelve
-small queries takes 16 s of CPU time this way, 35 s otherwise."""
+"""Options for a Spark that runs for seconds, without optimized compilation: a session of twelve small queries
+takes 16 s of CPU time instead of 35 s."""
 SPARK_TEST_CONFIG = {
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": SHORT_LIVED_JAVA,

@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _copy(address: str, bootstrap: str, checkpoint: str) -> list[int]:
-    """Returns the sizes of the batches, and stops the session."""
+    """Return the sizes of the batches and stop the session."""
     spark = new_session("connect", address)
     query = start_copy(spark, bootstrap, NUMBERS, COPY, checkpoint, "exactly_once", str(RECORDS_PER_BATCH))
     query.awaitTermination()

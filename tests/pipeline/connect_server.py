@@ -1,4 +1,4 @@
-"""Starts a real Spark Connect server on this machine, as pyspark's own script does."""
+"""Starts a real Spark Connect server on this machine, like pyspark's own script."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def start_copy(
         .option("kafka.bootstrap.servers", bootstrap)
         .option("topic", target)
         .option("delivery", delivery)
-        .option("stagingMemory", "1k")  # small, to use files too
+        .option("stagingMemory", "1k")  # This is small, so that files are used, too.
         .option("checkpointLocation", checkpoint)
         .trigger(availableNow=True)
         .start()

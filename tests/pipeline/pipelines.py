@@ -71,7 +71,7 @@ def supervise(
     watch: Callable[[Sequence[PipelineRun]], None] = lambda runs: None,
     **options: bool,
 ) -> list[PipelineRun]:
-    """Run until all are over; ``watch`` is called repeatedly, and may request a stop."""
+    """Run until all pipelines have ended; ``watch`` is called repeatedly and may request a stop."""
     pipelines = [loaded.valid() for loaded in load_pipelines(paths)]
     runs = [PipelineRun(spark, pipeline, RunOptions(bootstrap, **options)) for pipeline in pipelines]
     with StopSignals() as signals:
@@ -96,15 +96,15 @@ class RunningPipeline:
                 start_new_session=True,
             )
 
-    def wait_for(self, condition: Callable[[], bool], what: str, within_s: float = 400) -> None:
+    def wait_for(self, condition: Callable[[], bool], goal: str, within_s: float = 400) -> None:
         deadline = time.monotonic() + within_s
         while not condition():
             assert self.process.poll() is None, f"the pipeline ended:\n{self.log()}"
-            assert time.monotonic() < deadline, f"not within {within_s} s: {what}\n{self.log()}"
+            assert time.monotonic() < deadline, f"not within {within_s} s: {goal}\n{self.log()}"
             time.sleep(0.2)
 
     def end(self, number: signal.Signals = signal.SIGTERM, within_s: float = 300) -> tuple[int, str]:
-        """The exit code and the output."""
+        """Return the exit code and the output."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         output, _ = self.process.communicate(timeout=within_s)

@@ -33,7 +33,7 @@ from ruslo.records.builder import build_batch
 from ruslo.records.record import Record
 
 NOW = time.time_ns() // 1_000_000 - 60_000
-"""A minute ago: retention would delete old records during the tests."""
+"""A minute ago, because retention would delete older records during the tests."""
 
 _TYPES: Mapping[str, DataType] = {
     "key": BinaryType(),
@@ -48,7 +48,7 @@ _TYPES: Mapping[str, DataType] = {
 
 
 def new_topic(bootstrap: str, partitions: int = 1, name: str | None = None, **config: str) -> str:
-    """Topic configs are given with underscores."""
+    """Create a topic; configs are given with underscores."""
     topic = name or f"source-{uuid.uuid4().hex[:8]}"
     settings = {key.replace("_", "."): value for key, value in config.items()}
 
@@ -129,16 +129,16 @@ def schema_of(options: SourceOptions) -> StructType:
 
 
 def plan(bootstrap: str, **options: str) -> list[ScanTask]:
-    wanted = parse(bootstrap, streaming=False, **options)
-    tasks = BatchReader(wanted, schema_of(wanted)).partitions()
+    expected = parse(bootstrap, streaming=False, **options)
+    tasks = BatchReader(expected, schema_of(expected)).partitions()
     assert all(isinstance(task, ScanTask) for task in tasks)
     return [task for task in tasks if isinstance(task, ScanTask)]
 
 
 def read(bootstrap: str, **options: str) -> list[dict[str, Any]]:
     """The rows of a batch query, sorted by topic, partition and offset."""
-    wanted = parse(bootstrap, streaming=False, **options)
-    reader = BatchReader(wanted, schema_of(wanted))
+    expected = parse(bootstrap, streaming=False, **options)
+    reader = BatchReader(expected, schema_of(expected))
     tables = [batch for task in reader.partitions() for batch in reader.read(task)]
     return ordered(tables)
 
@@ -149,8 +149,8 @@ def ordered(batches: Sequence[pa.RecordBatch]) -> list[dict[str, Any]]:
 
 
 def new_stream(bootstrap: str, **options: str) -> StreamReader:
-    wanted = parse(bootstrap, streaming=True, **options)
-    return StreamReader(wanted, schema_of(wanted))
+    expected = parse(bootstrap, streaming=True, **options)
+    return StreamReader(expected, schema_of(expected))
 
 
 def read_between(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ _OPENS = tuple(
 
 
 class StandaloneCluster:
-    """Workers have Python, but not the packages of this environment."""
+    """A Spark cluster whose workers have Python, but not the packages of this environment."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

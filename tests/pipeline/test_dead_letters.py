@@ -38,7 +38,7 @@ def bootstrap() -> Iterator[str]:
     [
         ("once", "append", PLAIN, "exactly_once", ["{bad"]),
         ("counted", "update", COUNTED, "exactly_once", ["{bad"]),
-        # Proof that the other cases can fail.
+        # This case shows that the others can fail.
         ("twice", "append", PLAIN, "at_least_once", ["{bad", "{bad"]),
     ],
 )

@@ -21,7 +21,7 @@ from tests.support.tools.programs import require_tool
 
 SOAK = os.environ.get("RUSLO_SPARK_SOAK") == "1"
 WITHIN_S = 3000 if SOAK else 600
-"""The time for the rest after the last kill, on a busy machine."""
+"""The time for the remaining records after the last kill, on a busy machine."""
 pytestmark = pytest.mark.timeout(7200 if SOAK else 1200)
 
 
@@ -53,8 +53,9 @@ def test_each_record_arrives_once_despite_kills(tmp_path: Path) -> None:
 
 
 def test_at_least_once_repeats_records_after_kills(tmp_path: Path) -> None:
-    """Proof that the test above can fail: nothing is lost, but records of a killed batch arrive twice."""
-    # Repeated, because a kill may fall between two batches.
+    """This shows that the test above can fail: no record is lost, but those of a killed batch arrive
+    twice."""
+    # Repeated, because a kill may occur between two batches.
     assert any(repeats_records_when_killed(tmp_path / str(seed), seed) for seed in range(1, 5))
 
 

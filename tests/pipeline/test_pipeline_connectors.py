@@ -61,7 +61,7 @@ def test_files_of_several_formats_become_records(spark: SparkSession, bootstrap:
     assert keys == {"1", "2"}
 
 
-def test_a_topic_becomes_parquet_exactly_once_and_a_new_checkpoint_loses_nothing(
+def test_topic_becomes_parquet_exactly_once_and_a_new_checkpoint_loses_nothing(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
     create(bootstrap, "orders")
@@ -75,8 +75,8 @@ def test_a_topic_becomes_parquet_exactly_once_and_a_new_checkpoint_loses_nothing
     )
     assert [entry.name for entry in archive.glob("day=*")] != []
 
-    refused = CliRunner().invoke(cli, ["pipeline", "reset", str(path), "--yes"])
-    assert (refused.exit_code, "--outputs delete" in refused.stderr) == (1, True)
+    rejected = CliRunner().invoke(cli, ["pipeline", "reset", str(path), "--yes"])
+    assert (rejected.exit_code, "--outputs delete" in rejected.stderr) == (1, True)
     kept = CliRunner().invoke(cli, ["pipeline", "reset", str(path), "--yes", "--outputs", "delete"])
     assert kept.exit_code == 0, kept.output
     assert not archive.exists()

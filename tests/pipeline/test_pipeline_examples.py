@@ -100,14 +100,16 @@ def test_a_pipeline_without_examples_fails(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "says"),
+    ("query", "message"),
     [
         ("SELECT shop, sum(amont) AS amount FROM orders GROUP BY shop", "amont"),
         ("SELECT shop FROM orders GROUP shop", "PARSE_SYNTAX_ERROR"),
         ("SELECT no_such_function(shop) FROM orders", "no_such_function"),
     ],
 )
-def test_lint_with_spark_finds_more(spark: SparkSession, tmp_path: Path, query: str, says: str) -> None:
+def test_lint_with_spark_finds_more_errors(
+    spark: SparkSession, tmp_path: Path, query: str, message: str
+) -> None:
     path = tmp_path / "p.yaml"
     path.write_text(FAILING.replace("SELECT shop, sum(amount) AS amount FROM orders GROUP BY shop", query))
     assert pipeline("lint", path).exit_code == 0
@@ -115,7 +117,7 @@ def test_lint_with_spark_finds_more(spark: SparkSession, tmp_path: Path, query: 
     assert result.exit_code == 1
     (finding,) = json.loads(result.stdout)["findings"]
     assert (finding["rule"], finding["line"]) == ("spark", 3)
-    assert says in finding["message"]
+    assert message in finding["message"]
 
 
 PAGE = (EXAMPLES.parents[1] / "docs" / "pipelines.md").read_text()

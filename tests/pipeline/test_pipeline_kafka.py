@@ -38,7 +38,7 @@ def test_source_table_sink_dead_letters_and_group(
     paths = example(tmp_path, "filter_and_enrich.yaml", "join_with_table.yaml")
     text = paths[1].read_text() + "dead_letters: orders.dead\n"
     paths[1].write_text(text)
-    for _ in range(2):  # the second run has nothing to read
+    for _ in range(2):  # The second run has no new records.
         supervise(spark, paths, bootstrap, once=True)
     assert sorted(row["id"] for row in received(bootstrap, "paid-orders")) == list(range(1, 20, 2))
     assert {row["name"] for row in received(bootstrap, "named-orders")} == {"Ann"}

@@ -20,9 +20,9 @@ def bootstrap(ruslo_broker: EmbeddedBroker) -> str:
 
 
 def new_reader(bootstrap: str, topic: str, group: str) -> PublishingReader:
-    """Unpickled, as in Spark's process beside the driver."""
-    given = {"subscribe": topic, "startingOffsets": "earliest", "group.id": group}
-    options = parse(bootstrap, streaming=True, **given)
+    """A reader that was pickled and unpickled, as in Spark's process beside the driver."""
+    settings = {"subscribe": topic, "startingOffsets": "earliest", "group.id": group}
+    options = parse(bootstrap, streaming=True, **settings)
     reader: PublishingReader = pickle.loads(pickle.dumps(PublishingReader(options, schema_of(options))))
     return reader
 

@@ -156,7 +156,7 @@ def test_large_results_are_staged_in_files_which_are_removed(
 def test_a_failed_job_leaves_no_records(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
-    """Not even those of a task that had finished when another one failed."""
+    """Even the records of a task that finished before another one failed are not committed."""
     bad_at_the_end = "if(value = '49999', raise_error('the last row is bad'), value) AS value"
     rows = (
         numbers(spark, 500, 1).selectExpr("value").union(numbers(spark, 50_000, 1).selectExpr(bad_at_the_end))
@@ -193,7 +193,7 @@ def test_a_topic_is_not_overwritten(spark: SparkSession, bootstrap: str, topic: 
 
 
 class Copy:
-    """Streams a topic with numbers to another topic."""
+    """A stream that copies a topic with numbers to another topic."""
 
     def __init__(self, spark: SparkSession, bootstrap: str, target: str, checkpoint: Path) -> None:
         self.source = new_topic(bootstrap)
@@ -255,7 +255,7 @@ def test_at_least_once_writes_a_repeated_batch_again(
 def test_a_new_checkpoint_writes_everything_again(
     spark: SparkSession, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
-    """Its batch ids are those of written batches, but the query id differs."""
+    """Its batch ids equal those of written batches, but the query id differs."""
     copy = Copy(spark, bootstrap, topic, tmp_path / "one")
     copy.run()
     copy.checkpoint = tmp_path / "other"

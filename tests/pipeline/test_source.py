@@ -34,7 +34,7 @@ def bootstrap(ruslo_broker: EmbeddedBroker) -> str:
 
 
 def rows_scanned(rows: DataFrame) -> int:
-    """Read all rows; returns how many the source passed to Spark."""
+    """Read all rows; return how many the source passed to Spark."""
     rows.collect()
     leaves = rows._jdf.queryExecution().executedPlan().collectLeaves()
     return int(leaves.apply(0).metrics().apply("numOutputRows").value())
@@ -82,7 +82,7 @@ class TestBatchQueries:
     def test_an_empty_topic_has_no_rows(self, spark: SparkSession, bootstrap: str) -> None:
         assert frame(spark, bootstrap, subscribe=new_topic(bootstrap)).count() == 0
 
-    def test_filters_narrow_what_is_read(self, spark: SparkSession, bootstrap: str) -> None:
+    def test_filters_reduce_what_is_read(self, spark: SparkSession, bootstrap: str) -> None:
         topic = new_topic(bootstrap, 2)
         for partition in range(2):
             produce(bootstrap, topic, [b"%d" % n for n in range(1000)], partition)

@@ -208,9 +208,9 @@ class TestDataLoss:
 
         topic = new_topic(bootstrap)
         produce(bootstrap, topic, [bytes(1000)] * 20_000, per_batch=500)
-        wanted = parse(bootstrap, streaming=False, subscribe=topic)
+        expected = parse(bootstrap, streaming=False, subscribe=topic)
         (task,) = plan(bootstrap, subscribe=topic)
-        batches = read_task(task, wanted, schema_of(wanted))
+        batches = read_task(task, expected, schema_of(expected))
         assert next(batches).num_rows > 0
         before = threading.active_count()
         batches.close()  # type: ignore[attr-defined]  # a generator

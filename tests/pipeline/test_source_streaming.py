@@ -47,7 +47,7 @@ def streaming(bootstrap: str, **options: str) -> Iterator[StreamReader]:
 
 
 def next_end(reader: StreamReader, start: dict[str, Any]) -> dict[str, Any]:
-    """Call as Spark does: with the reader's own limit, and with offsets parsed from text."""
+    """Call the reader as Spark does: with its own limit, and with offsets parsed from text."""
     stored: dict[str, Any] = json.loads(json.dumps(start))
     return reader.latestOffset(stored, reader.getDefaultReadLimit())
 

@@ -116,21 +116,21 @@ def test_an_environment_cannot_be_sent_to_a_server(tmp_path: Path) -> None:
     for name in ("p.yaml", "env.tar.gz"):
         (tmp_path / name).write_text(PIPELINE)
     options = ["--master", "sc://127.0.0.1:1", "--env", str(tmp_path / "env.tar.gz")]
-    refused = CliRunner().invoke(cli, ["pipeline", "run", str(tmp_path / "p.yaml"), *options])
-    assert refused.exit_code == 2
-    assert "Install Ruslo on the server" in refused.stderr
+    rejected = CliRunner().invoke(cli, ["pipeline", "run", str(tmp_path / "p.yaml"), *options])
+    assert rejected.exit_code == 2
+    assert "Install Ruslo on the server" in rejected.stderr
 
 
 def test_a_sink_that_uses_foreach_batch_is_rejected(address: str, bootstrap: str, tmp_path: Path) -> None:
     create(bootstrap, "orders", "doubled", "orders.dead")
     path = tmp_path / "updates.yaml"
     path.write_text(PIPELINE.replace("key: n}", "key: n, mode: update}"))
-    refused = subprocess.run(
+    rejected = subprocess.run(
         [*RUSLO, "pipeline", "run", str(path), "--master", address, "-b", bootstrap],
         capture_output=True,
         text=True,
         timeout=800,
     )
-    assert refused.returncode == 1
-    assert "without delivery guarantees" in refused.stderr
-    assert "Traceback" not in refused.stderr
+    assert rejected.returncode == 1
+    assert "without delivery guarantees" in rejected.stderr
+    assert "Traceback" not in rejected.stderr

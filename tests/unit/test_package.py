@@ -1,4 +1,4 @@
-"""The names of the package."""
+"""The public names and the dependencies of the package."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ import pytest
 import ruslo
 
 ROOT = Path(__file__).resolve().parents[2]
-COMES_ALONG = {"pytest", "typing_extensions", "py4j", "markupsafe"}
-"""pytest loads the plugin, type checkers alone ask for typing_extensions, pyspark and jinja2 bring theirs."""
+INDIRECT = {"pytest", "typing_extensions", "py4j", "markupsafe"}
+"""Packages that need no dependency of ours: pytest loads the plugin; others come with pyspark or jinja2."""
 
 
-def test_every_name_is_there() -> None:
+def test_every_public_name_exists() -> None:
     for name in ruslo.__all__:
         assert getattr(ruslo, name) is not None
     assert set(ruslo.__all__) <= set(dir(ruslo))
     assert set(ruslo._HOME_OF) == set(ruslo.__all__)
 
 
-def test_a_name_that_does_not_exist() -> None:
+def test_unknown_name() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Produser'"):
         ruslo.Produser  # noqa: B018
 
 
-def test_importing_the_package_imports_nothing_heavy() -> None:
+def test_importing_the_package_imports_no_heavy_module() -> None:
     script = "import ruslo, sys; print(sorted(m for m in sys.modules if m.split('.')[0] in {HEAVY}))"
     heavy = {"confluent_kafka", "asyncio", "uvloop", "click", "logging", "concurrent"}
     done = subprocess.run(
@@ -41,23 +41,23 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]", done.stderr
 
 
-def test_whatever_is_imported_is_a_dependency() -> None:
-    """Development brings more packages than users have: what they lack, only they would notice."""
+def test_every_imported_package_is_a_dependency() -> None:
+    """Developers have more packages than users, so only users would notice a missing dependency."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
-    declared = {_normal(re.split(r"[^\w.-]", requirement)[0]) for requirement in wanted}
+    expected = [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
+    declared = {_normal(re.split(r"[^\w.-]", requirement)[0]) for requirement in expected}
     homes = packages_distributions()
-    strangers = {
+    undeclared = {
         f"{path.relative_to(ROOT)} imports {module}"
         for path in (ROOT / "src").rglob("*.py")
-        for module in _imported(path) - {"ruslo"} - sys.stdlib_module_names - COMES_ALONG
+        for module in _imported(path) - {"ruslo"} - sys.stdlib_module_names - INDIRECT
         if not declared & {_normal(home) for home in homes.get(module, [module])}
     }
-    assert strangers == set()
+    assert undeclared == set()
 
 
 def _imported(path: Path) -> set[str]:
-    """The packages that a file imports, anywhere in it."""
+    """The packages that a file imports at any level."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

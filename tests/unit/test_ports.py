@@ -9,20 +9,22 @@ from pathlib import Path
 import ruslo
 
 SOURCES = Path(ruslo.__file__).parent
-ROOMS = ("broker", "machines", "net", "storage")
+PACKAGES = ("broker", "machines", "net", "storage")
 
 ALLOWED = {
-    "broker/metrics/loop_watch.py": {"time.thread_time_ns"},  # CPU time, which no clock of ours measures.
-    "broker/node/log_lines.py": {"time.gmtime"},  # A format, not the time.
-    "storage/cleaner/cpu_priority.py": {"time.monotonic_ns"},  # The cleaner is a process of its own.
+    "broker/metrics/loop_watch.py": {
+        "time.thread_time_ns"
+    },  # CPU time, which the clock port does not measure.
+    "broker/node/log_lines.py": {"time.gmtime"},  # A format, not the current time.
+    "storage/cleaner/cpu_priority.py": {"time.monotonic_ns"},  # The cleaner is a separate process.
     "storage/cleaner/job.py": {"time.monotonic"},
     "storage/cleaner/throttle.py": {"time.monotonic", "time.sleep"},
 }
-"""Uses of the system's time and randomness outside the ports."""
+"""Functions of the system's time and randomness that only the ports may use."""
 
 MODULES = {"random", "secrets", "time", "uuid"}
 TYPES = {"random.Random", "uuid.UUID"}
-"""``Random`` is the port of randomness: it is seeded by the node, or from what it is used for."""
+"""``Random`` is the port of randomness: the node or its user seeds it."""
 
 
 def _uses(source: str) -> Iterator[str]:
@@ -46,10 +48,10 @@ def _imports(source: str, module: str) -> bool:
     )
 
 
-def test_no_room_uses_the_systems_time_or_randomness() -> None:
+def test_no_package_uses_the_systems_time_or_randomness() -> None:
     found: dict[str, set[str]] = {}
-    for room in ROOMS:
-        for path in sorted((SOURCES / room).rglob("*.py")):
+    for package in PACKAGES:
+        for path in sorted((SOURCES / package).rglob("*.py")):
             source = path.read_text()
             uses = {
                 use
@@ -60,6 +62,6 @@ def test_no_room_uses_the_systems_time_or_randomness() -> None:
             }
             if uses:
                 found[str(path.relative_to(SOURCES))] = uses
-    # The node creates the one generator that all its parts share.
+    # The node creates the only generator, which all its components share.
     assert found.pop("broker/node/node.py") == {"random.Random()"}
     assert found == ALLOWED

@@ -49,9 +49,9 @@ def documented_lines() -> Iterator[str]:
 def ruslo_calls(line: str) -> Iterator[list[str]]:
     """The arguments of each ``ruslo`` call in a shell line."""
     line = re.sub(r'"\$\(.*?\)"', "X", line)
-    words = shlex.split(line, comments=True)
+    arguments = shlex.split(line, comments=True)
     call: list[str] | None = None
-    for word in [*words, "|"]:
+    for word in [*arguments, "|"]:
         if word in ("|", "&&", "&", ";", ">", "<"):
             if call is not None:
                 yield call
@@ -62,16 +62,16 @@ def ruslo_calls(line: str) -> Iterator[list[str]]:
             call = []
 
 
-def check(words: list[str]) -> None:
+def check(arguments: list[str]) -> None:
     command: click.Command = cli
     context = click.Context(cli, info_name="ruslo")
-    if words[0] == "--profile":
-        words = words[2:]
+    if arguments[0] == "--profile":
+        arguments = arguments[2:]
     while isinstance(command, click.Group):
-        child = command.get_command(context, words[0])
-        assert child is not None, f"there is no command {words[0]!r}"
-        command, words = child, words[1:]
-    _, _, order = command.make_parser(click.Context(command)).parse_args(list(words))
+        child = command.get_command(context, arguments[0])
+        assert child is not None, f"unknown command {arguments[0]!r}"
+        command, arguments = child, arguments[1:]
+    _, _, order = command.make_parser(click.Context(command)).parse_args(list(arguments))
     required = {parameter.name for parameter in command.params if parameter.required}
     assert required <= {parameter.name for parameter in order}
 
@@ -80,14 +80,14 @@ def check(words: list[str]) -> None:
 def test_examples_of_help(line: str) -> None:
     calls = list(ruslo_calls(line))
     assert calls
-    for words in calls:
-        check(words)
+    for arguments in calls:
+        check(arguments)
 
 
 @pytest.mark.parametrize("line", list(documented_lines()))
 def test_examples_of_the_documentation(line: str) -> None:
-    for words in ruslo_calls(line):
-        check(words)
+    for arguments in ruslo_calls(line):
+        check(arguments)
 
 
 def test_the_documentation_shows_every_command() -> None:

@@ -12,7 +12,7 @@ from ruslo.cli.main import COMMANDS, cli
 from ruslo.model.errors import ConfigError
 
 
-def walk(
+def all_commands(
     command: click.Command, path: str, parent: click.Context | None = None
 ) -> Iterator[tuple[str, click.Command]]:
     yield path, command
@@ -21,10 +21,10 @@ def walk(
         for name in command.list_commands(context):
             child = command.get_command(context, name)
             assert child is not None
-            yield from walk(child, f"{path} {name}", context)
+            yield from all_commands(child, f"{path} {name}", context)
 
 
-ALL = dict(walk(cli, "ruslo"))
+ALL = dict(all_commands(cli, "ruslo"))
 LEAVES = {path: command for path, command in ALL.items() if not isinstance(command, click.Group)}
 
 
@@ -209,7 +209,7 @@ def test_ctrl_c_exits_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_all_commands_but_two_have_json_output() -> None:
     """As documented in docs/commands.md."""
     without = set()
-    for name, command in walk(cli, "ruslo"):
+    for name, command in all_commands(cli, "ruslo"):
         if isinstance(command, click.Group):
             continue
         options = [each for each in command.params if "--output" in each.opts]

@@ -15,7 +15,7 @@ from tests.support.network.tls import tls_listener
 
 def test_a_server_that_is_not_a_broker_is_contacted_once() -> None:
     async def run() -> int:
-        async with ScriptedBroker(lambda asked: b"SSH-2.0-OpenSSH") as server:
+        async with ScriptedBroker(lambda received: b"SSH-2.0-OpenSSH") as server:
             address = f"127.0.0.1:{server.port}"
             with pytest.raises(ConnectionLost, match="check that this is a Kafka broker"):
                 await asyncio.to_thread(with_admin, address, lambda admin: admin.groups.list())

@@ -56,7 +56,7 @@ def test_a_table(tmp_path: Path) -> None:
     assert echo.structs["Shared"].fields[0].map_key
     assert [field.attribute for field in echo.structs["Part"].fields] == ["left", "rights"]
     assert echo.structs["Part"].possible == Versions(2, 3)
-    assert echo.structs["Shared"].possible == Versions(2, 3), "only where a field uses it"
+    assert echo.structs["Shared"].possible == Versions(2, 3), "only if a field uses it"
     assert (plain.key, plain.flexible_from, plain.fields[0].default) == (-1, NEVER, "true")
 
 

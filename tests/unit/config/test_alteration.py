@@ -34,10 +34,10 @@ def edit(name: str, op: AlterOp, value: str | None = None) -> list[Alteration]:
     return [Alteration(name, op, value)]
 
 
-def refused(action: Callable[[], object]) -> KafkaError:
-    with pytest.raises(KafkaError) as refusal:
+def rejected(action: Callable[[], object]) -> KafkaError:
+    with pytest.raises(KafkaError) as rejection:
         action()
-    return refusal.value
+    return rejection.value
 
 
 def test_set_and_delete() -> None:
@@ -87,7 +87,7 @@ def test_append_and_subtract(current: Mapping[str, str], op: AlterOp, value: str
     ],
 )  # fmt: skip
 def test_rejected_changes_of_a_topic(alterations: list[Alteration], code: ErrorCode, message: str) -> None:
-    error = refused(lambda: alter_topic(NODE, {}, alterations))
+    error = rejected(lambda: alter_topic(NODE, {}, alterations))
     assert error.code is code
     assert error.message is not None
     assert message in error.message
@@ -95,20 +95,20 @@ def test_rejected_changes_of_a_topic(alterations: list[Alteration], code: ErrorC
 
 def test_rules_use_the_old_overrides() -> None:
     current = {"max.compaction.lag.ms": "5"}
-    error = refused(lambda: alter_topic(NODE, current, edit("min.compaction.lag.ms", AlterOp.SET, "6")))
+    error = rejected(lambda: alter_topic(NODE, current, edit("min.compaction.lag.ms", AlterOp.SET, "6")))
     assert error.code is ErrorCode.INVALID_CONFIG
 
 
 def test_complete_replacement_of_a_topics_overrides() -> None:
     assert replace_topic(NODE, {"a": "b"}, {"retention.ms": "5"}) == {"retention.ms": "5"}
-    assert refused(lambda: replace_topic(NODE, {}, {"retention.ms": None})).code is ErrorCode.INVALID_CONFIG
+    assert rejected(lambda: replace_topic(NODE, {}, {"retention.ms": None})).code is ErrorCode.INVALID_CONFIG
 
 
 def test_tiered_storage_needs_a_broker_with_it_and_is_not_disabled_with_remote_data() -> None:
     tiered = {"remote.storage.enable": "true"}
-    assert "needs tiered storage" in str(refused(lambda: replace_topic(NODE, {}, tiered)))
+    assert "needs tiered storage" in str(rejected(lambda: replace_topic(NODE, {}, tiered)))
     left = {"remote.storage.enable": "false"}
-    assert "would orphan the remote data" in str(refused(lambda: replace_topic(NODE, tiered, left)))
+    assert "would orphan the remote data" in str(rejected(lambda: replace_topic(NODE, tiered, left)))
     deleting = {**left, "remote.log.delete.on.disable": "true"}
     assert replace_topic(NODE, tiered, deleting) == deleting
 
@@ -139,16 +139,18 @@ def test_changes_of_a_broker() -> None:
     ],
 )
 def test_rejected_changes_of_a_broker(name: str, value: str, per_broker: bool, message: str) -> None:
-    error = refused(lambda: alter_broker(NODE, {}, edit(name, AlterOp.SET, value), per_broker=per_broker))
+    error = rejected(lambda: alter_broker(NODE, {}, edit(name, AlterOp.SET, value), per_broker=per_broker))
     assert error.code is ErrorCode.INVALID_REQUEST
     assert message in str(error)
 
 
 def test_append_needs_a_list() -> None:
     appended = edit("message.max.bytes", AlterOp.APPEND, "5")
-    assert refused(lambda: alter_broker(NODE, {}, appended, per_broker=True)).code is ErrorCode.INVALID_CONFIG
     assert (
-        refused(lambda: replace_broker(NODE, {"x": None}, per_broker=True)).code is ErrorCode.INVALID_REQUEST
+        rejected(lambda: alter_broker(NODE, {}, appended, per_broker=True)).code is ErrorCode.INVALID_CONFIG
+    )
+    assert (
+        rejected(lambda: replace_broker(NODE, {"x": None}, per_broker=True)).code is ErrorCode.INVALID_REQUEST
     )
 
 
@@ -161,14 +163,14 @@ def test_changes_of_a_group() -> None:
         ("session.timeout.ms", "3", "Unknown group config name"),
         ("share.isolation.level", "dirty", "Use one of read_committed, read_uncommitted"),
     ):
-        error = refused(lambda name=name, value=value: replace_group(NODE, {name: value}))  # type: ignore[misc]
+        error = rejected(lambda name=name, value=value: replace_group(NODE, {name: value}))  # type: ignore[misc]
         assert error.code is ErrorCode.INVALID_CONFIG
         assert message in str(error)
 
 
 def test_a_group_session_must_outlast_its_heartbeat() -> None:
     node = BrokerConfig.from_properties({**NODE.static, "group.consumer.max.heartbeat.interval.ms": "60000"})
-    error = refused(lambda: replace_group(node, {"consumer.heartbeat.interval.ms": "45000"}))
+    error = rejected(lambda: replace_group(node, {"consumer.heartbeat.interval.ms": "45000"}))
     assert "is not above consumer.heartbeat.interval.ms=45000" in str(error)
 
 

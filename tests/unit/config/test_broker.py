@@ -44,11 +44,11 @@ def test_typed_access() -> None:
 
 
 def test_all_mistakes_are_reported_at_once() -> None:
-    with pytest.raises(InvalidConfig) as refusal:
+    with pytest.raises(InvalidConfig) as rejection:
         BrokerConfig.from_properties({"node.id": "x", "num.partitions": "0"})
-    keys = {problem.key for problem in refusal.value.problems}
+    keys = {problem.key for problem in rejection.value.problems}
     assert keys == {"node.id", "num.partitions", "process.roles", "controller.listener.names"}
-    text = str(refusal.value)
+    text = str(rejection.value)
     assert "Invalid configuration process.roles: it is missing. Add process.roles=broker,controller" in text
     assert "Invalid configuration node.id=x: it is not an integer." in text
 
@@ -137,9 +137,9 @@ def test_topic_overrides_take_precedence() -> None:
     topic = node.log_config({"segment.bytes": "3145728", "cleanup.policy": "compact", "unknown": "x"})
     assert (topic.segment_bytes, topic.compacts, topic.deletes) == (3_145_728, True, False)
     assert node.log_config({}).segment_bytes == 2_097_152
-    with pytest.raises(InvalidConfig) as refusal:
+    with pytest.raises(InvalidConfig) as rejection:
         node.log_config({"segment.bytes": "1", "retention.ms": "x"})
-    assert {problem.key for problem in refusal.value.problems} == {"segment.bytes", "retention.ms"}
+    assert {problem.key for problem in rejection.value.problems} == {"segment.bytes", "retention.ms"}
 
 
 def test_dynamic_configs_override_the_file_and_its_synonyms() -> None:

@@ -64,15 +64,15 @@ def test_parse(type_: ConfigType, text: str, value: object) -> None:
     ],
 )
 def test_invalid_text_is_rejected_with_reason_and_fix(type_: ConfigType, text: str, reason: str) -> None:
-    with pytest.raises(InvalidConfig) as refusal:
+    with pytest.raises(InvalidConfig) as rejection:
         key(type_).parse(text)
-    [problem] = refusal.value.problems
+    [problem] = rejection.value.problems
     assert problem.key == "the.key"
     assert problem.value == text
     assert reason in problem.reason
     assert problem.fix.startswith("use ")
     assert (
-        str(refusal.value) == f"Invalid configuration the.key={text}: {problem.reason}. U{problem.fix[1:]}."
+        str(rejection.value) == f"Invalid configuration the.key={text}: {problem.reason}. U{problem.fix[1:]}."
     )
 
 
@@ -104,7 +104,7 @@ def test_a_long_round_trips(value: int) -> None:
 
 
 @given(st.sampled_from(list(ConfigType)), st.text())
-@example(LIST, "\xa0")  # No blank to Java.
+@example(LIST, "\xa0")  # Java does not treat this character as blank.
 def test_any_text_is_parsed_or_rejected(type_: ConfigType, text: str) -> None:
     try:
         value = parse_as(type_, text)

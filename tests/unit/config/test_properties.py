@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ruslo.config.properties import decode_properties, format_properties, parse_properties
 from ruslo.model.errors import ConfigError
 
-# What Java can hold: no lone surrogates.
+# Java strings, without lone surrogates.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 

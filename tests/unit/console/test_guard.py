@@ -18,7 +18,7 @@ SESSION = "s" * 43
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
-    """The application behind the guard: returns the form and its token."""
+    """The application behind the guard; it returns the form and its token."""
     request = Request(scope)
     text = f"passed {request.state.form.text('name')} {request.state.form_token}"
     await PlainTextResponse(text)(scope, receive, send)
@@ -82,7 +82,7 @@ def test_a_configured_host_name_is_served() -> None:
     assert Guarded(names=("Console.example",)).get(host="console.Example:8090").status == 200
 
 
-def test_the_path_is_never_taken_from_the_host_header(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_never_comes_from_the_host_header(monkeypatch: pytest.MonkeyPatch) -> None:
     """`Request.url` includes the Host header."""
 
     def read_url(request: Request) -> None:
@@ -114,7 +114,7 @@ def test_every_response_forbids_other_origins() -> None:
         assert response.headers["cache-control"] == "no-store"
 
 
-def test_the_cookie_is_for_this_console_alone() -> None:
+def test_cookie_is_scoped_to_this_console() -> None:
     cookie = Guarded().get().headers["set-cookie"]
     assert cookie.startswith("ruslo_console_8090=")
     assert {"HttpOnly", "SameSite=Strict"} <= {part.strip() for part in cookie.split(";")}
@@ -202,7 +202,7 @@ def test_a_large_content_length_is_rejected_before_the_body_is_read(length: str)
 
 
 def test_too_many_login_attempts_are_rejected() -> None:
-    async def story() -> list[int]:
+    async def scenario() -> list[int]:
         app = Guarded(password="sesame").app
 
         async def guess(password: str) -> int:
@@ -214,13 +214,13 @@ def test_too_many_login_attempts_are_rejected() -> None:
         ]
         await asyncio.sleep(0)
         assert waiting[0].done()
-        refused = await guess("sesame")
+        rejected = await guess("sesame")
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-        return [waiting[0].result(), refused]
+        return [waiting[0].result(), rejected]
 
-    assert asyncio.run(story()) == [401, 429]
+    assert asyncio.run(scenario()) == [401, 429]
 
 
 def test_with_a_password_a_login_is_required(monkeypatch: pytest.MonkeyPatch) -> None:

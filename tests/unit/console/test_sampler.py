@@ -38,7 +38,7 @@ def test_rates_are_computed_from_end_offsets() -> None:
     (sample,) = sampler.samples
     assert (sample.records_per_s, sample.latency_ms) == (100.0, 7.5)
     assert [each.records_per_s for each in sampler.topic_samples("a")] == [100.0]
-    assert sampler.topic_samples("b") == [], "an idle topic has no hisnapshots"
+    assert sampler.topic_samples("b") == [], "an idle topic has no history"
 
 
 def test_snapshots_in_quick_succession_are_not_samples() -> None:
@@ -76,7 +76,7 @@ def test_an_unreachable_cluster_is_a_problem() -> None:
 
 
 async def test_cancelled_listeners_do_not_block_others() -> None:
-    """A disconnected browser is cancelled repeatedly; a shared lock once stayed locked."""
+    """A disconnected browser is cancelled repeatedly; once, this left a shared lock locked."""
     sampler = Sampler(Admin("127.0.0.1:1"))
 
     async def listen() -> None:
@@ -87,26 +87,26 @@ async def test_cancelled_listeners_do_not_block_others() -> None:
         with contextlib.suppress(KafkaError):
             await sampler.fresh(0)
 
-    leaving = [asyncio.create_task(listen()) for _ in range(20)]
+    cancelled = [asyncio.create_task(listen()) for _ in range(20)]
     await asyncio.sleep(0)
     await refresh()
     for _ in range(3):
-        for task in leaving:
+        for task in cancelled:
             task.cancel()
         await asyncio.sleep(0)
-    ended = await asyncio.gather(*leaving, return_exceptions=True)
+    ended = await asyncio.gather(*cancelled, return_exceptions=True)
     assert all(each is None or isinstance(each, asyncio.CancelledError) for each in ended)
 
-    staying = asyncio.create_task(listen())
+    remaining = asyncio.create_task(listen())
     await asyncio.sleep(0)
     async with asyncio.timeout(30):
         await refresh()
-        await staying
+        await remaining
 
 
 @pytest.mark.parametrize("loop_iterations", range(5))
 async def test_a_listener_that_is_cancelled_during_an_update_ends(loop_iterations: int) -> None:
-    """``asyncio.wait_for`` of Python 3.11 drops such a cancellation, and a console never stopped."""
+    """``asyncio.wait_for`` of Python 3.11 drops such a cancellation, so the console never stopped."""
     sampler = Sampler(Admin("127.0.0.1:1"))
 
     async def listen() -> None:

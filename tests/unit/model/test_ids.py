@@ -1,4 +1,4 @@
-"""Uuids as Kafka writes them."""
+"""Uuids in Kafka's notation."""
 
 from __future__ import annotations
 

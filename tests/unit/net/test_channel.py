@@ -47,28 +47,28 @@ def with_broker(
     asyncio.run(run())
 
 
-def answering_metadata(
+def respond_to_metadata(
     response: Callable[[ReceivedRequest], ScriptedResponse | Awaitable[ScriptedResponse]],
 ) -> Script:
-    return lambda asked: {METADATA: response}[asked.api_key](asked)
+    return lambda received: {METADATA: response}[received.api_key](received)
 
 
-def ask_metadata(connection: Channel, *, timeout_ms: int | None = None) -> Awaitable[MetadataResponse]:
+def send_metadata(connection: Channel, *, timeout_ms: int | None = None) -> Awaitable[MetadataResponse]:
     return connection.request(MetadataRequest(topics=[]), MetadataResponse, timeout_ms=timeout_ms)
 
 
 def test_the_highest_common_version_is_used() -> None:
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
-        assert (await ask_metadata(connection)).cluster_id == "scripted"
+        assert (await send_metadata(connection)).cluster_id == "scripted"
         assert broker.requests_of(METADATA)[0].version == 9
 
-    with_broker(lambda asked: {18: all_versions({METADATA: (3, 9)})}[asked.api_key], use)
+    with_broker(lambda received: {18: all_versions({METADATA: (3, 9)})}[received.api_key], use)
 
 
-def test_versions_that_do_not_meet() -> None:
+def test_no_common_version() -> None:
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
         with pytest.raises(KafkaError, match="supports Metadata v90 to v91") as caught:
-            await ask_metadata(connection)
+            await send_metadata(connection)
         assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
         with pytest.raises(KafkaError, match="needs v6 to v6"):
             connection.version_for(DeleteTopicsRequest, min_version=6)
@@ -77,34 +77,34 @@ def test_versions_that_do_not_meet() -> None:
         with pytest.raises(KafkaError, match="does not support Produce"):
             connection.version_for(ProduceRequest)
 
-    with_broker(lambda asked: {18: all_versions({METADATA: (90, 91), 20: (1, 5)})}[asked.api_key], use)
+    with_broker(lambda received: {18: all_versions({METADATA: (90, 91), 20: (1, 5)})}[received.api_key], use)
 
 
-def test_a_broker_that_knows_only_an_old_api_versions() -> None:
-    def script(asked: ReceivedRequest) -> ScriptedResponse:
-        if asked.api_key != ApiVersionsRequest.API_KEY:
+def test_broker_with_an_old_api_versions_only() -> None:
+    def script(received: ReceivedRequest) -> ScriptedResponse:
+        if received.api_key != ApiVersionsRequest.API_KEY:
             raise KeyError
-        if asked.version > 1:
-            refusal = ApiVersionsResponse(
+        if received.version > 1:
+            unsupported = ApiVersionsResponse(
                 error_code=ErrorCode.UNSUPPORTED_VERSION,
                 api_keys=[ApiVersion(api_key=ApiVersionsRequest.API_KEY, min_version=0, max_version=1)],
             )
-            return encode(asked, refusal, version=0)
+            return encode(received, unsupported, version=0)
         return all_versions()
 
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
-        assert [asked.version for asked in broker.requests_of(ApiVersionsRequest.API_KEY)] == [4, 1]
-        await ask_metadata(connection)
+        assert [received.version for received in broker.requests_of(ApiVersionsRequest.API_KEY)] == [4, 1]
+        await send_metadata(connection)
 
     with_broker(script, use)
 
 
 def test_requests_are_pipelined_and_matched() -> None:
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
-        responses = await asyncio.gather(*(ask_metadata(connection) for _ in range(50)))
+        responses = await asyncio.gather(*(send_metadata(connection) for _ in range(50)))
         assert len(responses) == 50
         assert broker.connections == 1
-        assert len({asked.correlation_id for asked in broker.requests}) == 51
+        assert len({requested.correlation_id for requested in broker.requests}) == 51
 
     with_broker(None, use)
 
@@ -114,12 +114,12 @@ def test_a_large_response_is_received_completely() -> None:
 
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
         for _ in range(3):
-            assert await ask_metadata(connection) == large
+            assert await send_metadata(connection) == large
 
-    with_broker(answering_metadata(lambda asked: large), use)
+    with_broker(respond_to_metadata(lambda received: large), use)
 
 
-async def test_refused() -> None:
+async def test_refused_connection() -> None:
     with pytest.raises(BrokerUnreachable, match=r"127\.0\.0\.1:1 \(connection refused\)"):
         await Channel.open("127.0.0.1", 1)
 
@@ -129,21 +129,21 @@ async def test_unknown_host() -> None:
         await Channel.open("no-such-host.invalid", 9092)
 
 
-def test_a_peer_that_closes_fails_every_request_and_those_to_come() -> None:
+def test_closed_connection_fails_all_requests() -> None:
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
-        results = await asyncio.gather(*(ask_metadata(connection) for _ in range(3)), return_exceptions=True)
+        results = await asyncio.gather(*(send_metadata(connection) for _ in range(3)), return_exceptions=True)
         assert [type(result) for result in results] == [ConnectionLost] * 3
         assert connection.closed
         assert connection.lost
         with pytest.raises(ConnectionLost, match="lost 127"):
-            await ask_metadata(connection)
+            await send_metadata(connection)
 
-    with_broker(answering_metadata(lambda asked: None), use)
+    with_broker(respond_to_metadata(lambda received: None), use)
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
 @pytest.mark.parametrize("unread", [b"", b"makes it a reset"])
-async def test_a_peer_that_hung_up_is_known_before_the_event_loop_hears_of_it(
+async def test_closed_connection_is_detected_before_the_event_loop_reports_it(
     run: Callable[[Coroutine[Any, Any, None]], None], unread: bytes
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -161,47 +161,47 @@ async def test_a_peer_that_hung_up_is_known_before_the_event_loop_hears_of_it(
     assert (connection.peer_closed(), connection.lost) == (True, True)
 
 
-def test_a_channel_that_this_side_closed_was_not_closed_by_the_peer() -> None:
+def test_channel_closed_locally_was_not_closed_by_the_peer() -> None:
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
         await connection.close()
         assert not connection.peer_closed()
 
-    with_broker(answering_metadata(lambda _: MetadataResponse()), use)
+    with_broker(respond_to_metadata(lambda _: MetadataResponse()), use)
 
 
 def test_a_cancelled_request_does_not_affect_others() -> None:
     requests_of, hold = asyncio.Event(), asyncio.Event()
 
-    async def late(asked: ReceivedRequest) -> ScriptedResponse:
+    async def late(received: ReceivedRequest) -> ScriptedResponse:
         requests_of.set()
         await hold.wait()
         return MetadataResponse(cluster_id="late")
 
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
-        given_up, other = (asyncio.ensure_future(ask_metadata(connection)) for _ in range(2))
+        abandoned, other = (asyncio.ensure_future(send_metadata(connection)) for _ in range(2))
         await requests_of.wait()
-        given_up.cancel()
-        await asyncio.gather(given_up, return_exceptions=True)
+        abandoned.cancel()
+        await asyncio.gather(abandoned, return_exceptions=True)
         hold.set()
         assert (await other).cluster_id == "late"
         assert not connection.closed
 
-    with_broker(answering_metadata(late), use)
+    with_broker(respond_to_metadata(late), use)
 
 
 async def test_a_request_timeout_closes_the_channel() -> None:
-    async def never(asked: ReceivedRequest) -> ScriptedResponse:
+    async def never(received: ReceivedRequest) -> ScriptedResponse:
         await asyncio.sleep(60)
         return None
 
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
         with pytest.raises(RequestTimedOut, match="did not respond to Metadata within 50 ms"):
-            await ask_metadata(connection, timeout_ms=50)
+            await send_metadata(connection, timeout_ms=50)
         assert connection.closed
         await connection.wait_closed()
-        assert not connection.lost, "silence is no sign that the other side has ended"
+        assert not connection.lost, "a silent peer may still run"
 
-    broker = ScriptedBroker(answering_metadata(never))
+    broker = ScriptedBroker(respond_to_metadata(never))
     async with broker:
         connection = await Channel.open("127.0.0.1", broker.port, QUICK)
         await use(connection, broker)
@@ -222,44 +222,44 @@ async def test_a_request_timeout_closes_the_channel() -> None:
 def test_bytes_that_are_not_a_response(response: bytes, message: str) -> None:
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
         with pytest.raises(ConnectionLost, match=message):
-            await ask_metadata(connection)
+            await send_metadata(connection)
 
-    with_broker(answering_metadata(lambda asked: response), use)
+    with_broker(respond_to_metadata(lambda received: response), use)
 
 
 @pytest.mark.parametrize("tail", [b"", b"\xff" * 20])
 def test_a_response_that_cannot_be_decoded(tail: bytes) -> None:
-    def garbled(asked: ReceivedRequest) -> bytes:
-        body = struct.pack(">i", asked.correlation_id) + tail
+    def garbled(received: ReceivedRequest) -> bytes:
+        body = struct.pack(">i", received.correlation_id) + tail
         return struct.pack(">i", len(body)) + body
 
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
         with pytest.raises(ConnectionLost, match="invalid response"):
-            await ask_metadata(connection)
+            await send_metadata(connection)
         assert connection.closed
 
-    with_broker(answering_metadata(garbled), use)
+    with_broker(respond_to_metadata(garbled), use)
 
 
 def test_a_response_with_trailing_bytes() -> None:
-    def padded(asked: ReceivedRequest) -> bytes:
-        frame = encode(asked, MetadataResponse())
+    def padded(received: ReceivedRequest) -> bytes:
+        frame = encode(received, MetadataResponse())
         return struct.pack(">i", len(frame) - 4 + 3) + frame[4:] + b"xyz"
 
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
         with pytest.raises(ConnectionLost, match="3 bytes follow MetadataResponse"):
-            await ask_metadata(connection)
+            await send_metadata(connection)
 
-    with_broker(answering_metadata(padded), use)
+    with_broker(respond_to_metadata(padded), use)
 
 
-def test_a_request_without_a_response_is_only_sent() -> None:
+def test_request_without_a_response_is_only_sent() -> None:
     silence: list[ScriptedResponse] = [b""]
 
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
         await connection.send_without_response(MetadataRequest(topics=[]))
-        assert (await ask_metadata(connection)).cluster_id == "answered"
+        assert (await send_metadata(connection)).cluster_id == "served"
         assert len(broker.requests_of(METADATA)) == 2
 
-    answered = MetadataResponse(cluster_id="answered")
-    with_broker(answering_metadata(lambda asked: silence.pop() if silence else answered), use)
+    served = MetadataResponse(cluster_id="served")
+    with_broker(respond_to_metadata(lambda received: silence.pop() if silence else served), use)

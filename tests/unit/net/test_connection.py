@@ -1,4 +1,4 @@
-"""The connection, over real sockets: frames, order of replies, file ranges, hostile and slow peers."""
+"""Connections over real sockets: frames, the order of responses, file ranges, hostile and slow peers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Range:
 
 
 class Echo:
-    """Answers each frame with itself, unless told otherwise by ``on_frame``."""
+    """A handler that responds to each frame with the frame itself, unless ``on_frame`` is set."""
 
     server: Server
 
@@ -53,7 +53,7 @@ class Echo:
         )
 
     def handle_frame(self, connection: Connection, buf: bytearray, start: int, end: int) -> bool:
-        """Frames are of one pipeline, except for those that begin with ``held``, which are of none."""
+        """All frames are in one pipeline, except those that begin with ``held``, which are in none."""
         if connection not in self.connections:
             self.connections.append(connection)
         body = bytes(buf[start:end])
@@ -111,8 +111,8 @@ def test_frames_split_anywhere_are_handled_in_order() -> None:
     async def main() -> None:
         async with serving(echo) as port, client(port) as (reader, writer):
             stream = b"".join(frame(body) for body in bodies)
-            for cut in range(0, len(stream), 9_973):
-                writer.write(stream[cut : cut + 9_973])
+            for start in range(0, len(stream), 9_973):
+                writer.write(stream[start : start + 9_973])
                 await writer.drain()
             assert [await read_frame(reader) for _ in bodies] == bodies
 
@@ -120,7 +120,7 @@ def test_frames_split_anywhere_are_handled_in_order() -> None:
     assert echo.frames == bodies
 
 
-async def test_replies_leave_in_request_order_whenever_they_are_ready() -> None:
+async def test_responses_are_sent_in_request_order() -> None:
     echo = Echo()
     parked: list[tuple[PendingResponse, bytes]] = []
 
@@ -140,7 +140,7 @@ async def test_replies_leave_in_request_order_whenever_they_are_ready() -> None:
         assert [await read_frame(reader) for _ in range(5)] == [bytes([n]) for n in range(1, 6)]
 
 
-async def test_a_request_is_handled_when_those_before_it_have_a_response() -> None:
+async def test_request_waits_for_the_responses_to_earlier_ones() -> None:
     echo = Echo()
     parked: dict[bytes, PendingResponse] = {}
     echo.on_frame = lambda connection, body: parked.__setitem__(body, connection.defer())
@@ -150,7 +150,7 @@ async def test_a_request_is_handled_when_those_before_it_have_a_response() -> No
         await until(lambda: echo.frames == bodies[:2])
         for taken, body in ((2, b"second"), (2, b"first"), (3, b"held"), (4, b"behind")):
             await until(lambda body=body: body in parked)  # type: ignore[misc]
-            # Another client is served meanwhile; by then what was sent above would have been taken too.
+            # Another client is served in between; by then the frames sent above would have been handled.
             other[1].write(frame(b"other"))
             await until(lambda: b"other" in parked)
             parked.pop(b"other").send((frame(b"other"),))
@@ -160,7 +160,7 @@ async def test_a_request_is_handled_when_those_before_it_have_a_response() -> No
         assert [await read_frame(reader) for _ in range(4)] == bodies
 
 
-def end_of_client(sock: socket.socket, *, reset: bool) -> None:
+def close_client(sock: socket.socket, *, reset: bool) -> None:
     if reset:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     sock.close()
@@ -168,10 +168,10 @@ def end_of_client(sock: socket.socket, *, reset: bool) -> None:
 
 @pytest.mark.parametrize("reset", [False, True])
 @pytest.mark.parametrize("behind", [0, 1, 10, 5_000])
-def test_a_disconnect_is_noticed_whatever_the_client_sent_after_a_waiting_request(
+def test_disconnect_is_noticed_whatever_the_client_sent_after_a_waiting_request(
     behind: int, reset: bool
 ) -> None:
-    """5,000 frames do not fit into the buffer: the connection is not read from when its client goes."""
+    """5,000 frames exceed the buffer, so the connection is not read when its client disconnects."""
     echo = Echo()
     abandoned: list[bytes] = []
 
@@ -181,7 +181,7 @@ def test_a_disconnect_is_noticed_whatever_the_client_sent_after_a_waiting_reques
     echo.on_frame = wait
 
     def sweep() -> bool:
-        """As the server does, but more often: whether all clients have gone."""
+        """Check more often than the server whether all clients are disconnected."""
         for connection in list(echo.server.connections):
             connection.check_peer()
         return not echo.server.connections
@@ -192,7 +192,7 @@ def test_a_disconnect_is_noticed_whatever_the_client_sent_after_a_waiting_reques
             sock.settimeout(60)
             sock.sendall(frame(b"held") * (1 + behind))
             await until(lambda: bool(echo.frames))
-            end_of_client(sock, reset=reset)
+            close_client(sock, reset=reset)
             await until(sweep)
 
     uvloop.run(main())
@@ -200,7 +200,7 @@ def test_a_disconnect_is_noticed_whatever_the_client_sent_after_a_waiting_reques
 
 
 def test_requests_sent_before_a_half_close_are_handled_and_get_responses() -> None:
-    """They wait behind a request that has an effect, and are more than the buffer holds."""
+    """The requests wait behind one with an effect and exceed the buffer."""
     echo = Echo()
     parked: list[PendingResponse] = []
 
@@ -246,7 +246,7 @@ async def test_a_handler_that_fails_behind_a_held_request_ends_the_connection_an
         (await held.get()).send((frame(b"held"),))
         assert await read_frame(reader) == b"held"
         await until(lambda: len(reports) == 1)
-        # What had an effect must not have it again when more bytes come.
+        # A frame with an effect must not be handled again when more bytes arrive.
         with contextlib.suppress(ConnectionError):
             writer.write(frame(b"next"))
             assert await reader.read() == b""
@@ -306,7 +306,7 @@ def test_a_range_beyond_the_end_of_its_file_closes_the_connection(
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 1_000_001, 2**31 - 1])
-def test_an_impossible_frame_size_closes_before_anything_is_allocated(
+def test_invalid_frame_size_closes_before_anything_is_allocated(
     size: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     echo = Echo()
@@ -327,7 +327,7 @@ def test_an_impossible_frame_size_closes_before_anything_is_allocated(
     assert "socket.request.max.bytes" in caplog.text
 
 
-def test_an_announced_size_alone_costs_no_memory() -> None:
+def test_announced_frame_size_alone_allocates_no_memory() -> None:
     echo = Echo()
 
     async def main() -> None:
@@ -389,7 +389,7 @@ def test_a_client_that_does_not_read_is_not_read_from(tmp_path: Path) -> None:
             head = struct.pack(">i", 8_000_000)
             echo.on_frame = lambda connection, body: connection.send_all((head, Range(file, 0, 8_000_000)))
             async with serving(echo) as port:
-                # A small window, so that the kernel cannot take the responses for us.
+                # A small window, so that the kernel cannot buffer the responses.
                 reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
                 for _ in range(20):
                     writer.write(frame(b"more"))
@@ -412,12 +412,12 @@ def test_many_small_requests_with_large_responses_are_handled_a_few_at_a_time() 
     async def main() -> None:
         async with serving(echo) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
-            # A large frame first, so that the receive buffer has room for all the small ones at once.
+            # A large frame first, so that the receive buffer can hold all small ones at once.
             writer.write(frame(bytes(900_000)) + frame(b"small") * 2000)
             await writer.drain()
             await asyncio.sleep(0.2)
             seen = len(echo.frames)
-            assert seen < 500, "the client reads nothing, so most of its requests must wait"
+            assert seen < 500, "the client reads no responses, so most of its requests wait"
             for _ in range(2001):
                 assert len(await read_frame(reader)) == 100_000
             writer.close()
@@ -426,7 +426,7 @@ def test_many_small_requests_with_large_responses_are_handled_a_few_at_a_time() 
     assert len(echo.frames) == 2001
 
 
-def test_nothing_is_taken_from_a_connection_that_is_being_closed(tmp_path: Path) -> None:
+def test_frames_of_a_closing_connection_are_not_handled(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(bytes(20_000_000))
     echo = Echo()
 
@@ -454,19 +454,19 @@ def test_nothing_is_taken_from_a_connection_that_is_being_closed(tmp_path: Path)
 
 async def test_a_waiting_request_is_abandoned_when_its_client_disconnects() -> None:
     echo = Echo()
-    told: list[bytes] = []
+    reported: list[bytes] = []
 
     def park(connection: Connection, body: bytes) -> None:
         reply = connection.defer()
-        reply.on_abandoned = lambda: told.append(body)
+        reply.on_abandoned = lambda: reported.append(body)
 
     echo.on_frame = park
     async with serving(echo) as port:
         async with client(port) as (_, writer):
             writer.write(frame(b"one") + frame(b"two"))
             await until(lambda: len(echo.frames) == 2)
-            assert told == []
-        await until(lambda: told == [b"one", b"two"])
+            assert reported == []
+        await until(lambda: reported == [b"one", b"two"])
 
 
 def test_limits_on_connections(caplog: pytest.LogCaptureFixture) -> None:
@@ -475,9 +475,9 @@ def test_limits_on_connections(caplog: pytest.LogCaptureFixture) -> None:
 
     async def main() -> None:
         async with serving(echo, limits) as port, client(port) as (one, one_writer), client(port):
-            async with client(port) as (refused, _):
+            async with client(port) as (rejected, _):
                 with contextlib.suppress(ConnectionError):
-                    assert await refused.read() == b""
+                    assert await rejected.read() == b""
             one_writer.write(frame(b"still here"))
             assert await read_frame(one) == b"still here"
 
@@ -485,7 +485,7 @@ def test_limits_on_connections(caplog: pytest.LogCaptureFixture) -> None:
     assert "max.connections.per.ip=2" in caplog.text
 
 
-async def test_other_brokers_get_in_when_clients_hold_all_connections() -> None:
+async def test_other_brokers_can_connect_when_clients_hold_all_connections() -> None:
     echo = Echo()
     limits = ServerLimits(
         max_frame_bytes=100,
@@ -500,12 +500,12 @@ async def test_other_brokers_get_in_when_clients_hold_all_connections() -> None:
             assert await read_frame(reader) == b"client"
         for_brokers = await echo.server.listen("BROKERS", "127.0.0.1", 0)
         await echo.server.start(echo.handle_frame)
-        async with client(for_brokers) as (reader, writer), client(port) as (refused, _):
+        async with client(for_brokers) as (reader, writer), client(port) as (rejected, _):
             writer.write(frame(b"follower"))
             assert await read_frame(reader) == b"follower"
             with contextlib.suppress(ConnectionError):
-                assert await refused.read() == b""
-            # A client had to go for it.
+                assert await rejected.read() == b""
+            # A client connection was closed instead.
             await until(lambda: len(echo.server.connections) == 2)
             names = sorted(each.listener_name for each in echo.server.connections)
             assert names == ["BROKERS", "TEST"]
@@ -548,7 +548,7 @@ async def test_responses_are_sent_before_the_server_closes() -> None:
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
-async def test_all_interfaces_of_ipv6_are_those_of_ipv4_too() -> None:
+async def test_wildcard_of_ipv6_includes_ipv4() -> None:
     echo = Echo()
     server = Server(LIMITS)
     port = await server.listen("TEST", "::", free_port())
@@ -570,7 +570,7 @@ async def test_a_port_in_use_is_explained() -> None:
             await Server(LIMITS).listen("TEST", "127.0.0.1", port)
 
 
-async def test_warnings_of_an_address_are_counted_until_the_interval_is_over(
+async def test_warnings_of_an_address_are_counted_until_the_interval_ends(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_module, "WARNING_INTERVAL_S", 0.0)
@@ -622,7 +622,7 @@ class TestRequestMemory:
             assert memory.taken_bytes == 0
             assert not memory.is_short
 
-    async def test_a_closed_connection_gives_its_memory_to_the_next(self) -> None:
+    async def test_closed_connection_releases_its_memory(self) -> None:
         echo = self.echo()
         async with (
             serving(echo, self.LIMITS) as port,
@@ -642,7 +642,7 @@ class TestRequestMemory:
             assert await read_frame(reader) == b"ok"
             assert memory.taken_bytes == 0
 
-    async def test_a_stalled_frame_is_given_up_when_others_wait(self) -> None:
+    async def test_stalled_frame_is_dropped_when_others_wait(self) -> None:
         echo = self.echo()
         async with (
             serving(echo, replace(self.LIMITS, idle_ms=500)) as port,

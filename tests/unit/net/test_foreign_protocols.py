@@ -1,4 +1,5 @@
-"""What other protocols begin with is recognised; requests of Kafka clients are not mistaken for them."""
+"""Other protocols are recognised by their first bytes; requests of Kafka clients are not mistaken for
+them."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def test_not_recognised(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("size", [10, 1 << 20, 100 * 1024 * 1024])
-def test_requests_are_not_taken_for_another_protocol(size: int) -> None:
+def test_kafka_requests_are_not_recognised_as_another_protocol(size: int) -> None:
     for api in API_BY_KEY.values():
         head = struct.pack(">ihhih", size, api.key, api.max_version, 1, 8)
         assert foreign_protocol(head) is None

@@ -22,7 +22,7 @@ class Transport(asyncio.Transport):
 
 
 def feed(protocol: FrameProtocol, data: bytes, pieces: list[int]) -> None:
-    """As an event loop would, in pieces of these sizes, again and again."""
+    """Deliver data as an event loop does, in pieces of these sizes, repeatedly."""
     pos = piece = 0
     while pos < len(data):
         buffer = protocol.get_buffer(-1)
@@ -34,7 +34,7 @@ def feed(protocol: FrameProtocol, data: bytes, pieces: list[int]) -> None:
         piece += 1
 
 
-async def cut(data: bytes, pieces: list[int]) -> list[bytes]:
+async def split(data: bytes, pieces: list[int]) -> list[bytes]:
     frames: list[bytes] = []
     feed(
         FrameProtocol(1_000_000, lambda frame: frames.append(bytes(frame)), lambda error: None), data, pieces
@@ -49,11 +49,11 @@ def test_frames_of_all_sizes_in_all_pieces(pieces: list[int]) -> None:
     if pieces == [1]:
         frames = [frame for frame in frames if len(frame) < 20_000]
     data = b"".join(struct.pack(">i", len(frame)) + frame for frame in frames)
-    assert asyncio.run(cut(data, pieces)) == frames
+    assert asyncio.run(split(data, pieces)) == frames
 
 
 @pytest.mark.parametrize("size", [-1, 0, 3, 1001, 2**31 - 1])
-async def test_a_wrong_size_ends_the_connection_before_anything_is_allocated(size: int) -> None:
+async def test_invalid_size_closes_the_connection_before_anything_is_allocated(size: int) -> None:
     lost: list[Exception | None] = []
     protocol = FrameProtocol(1000, lambda frame: pytest.fail("there was no frame"), lost.append)
     transport = Transport()

@@ -1,4 +1,4 @@
-"""One line per key and interval, whatever the number of keys."""
+"""One log line per key and interval, whatever the number of keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_one_line_per_interval_and_a_count_of_the_rest() -> None:
     assert throttle.end_intervals(60) == [("a", 2)]
     assert throttle.admits("a", 61)
     assert not throttle.admits("b", 62)
-    # An interval in which nothing was suppressed ends without a word.
+    # An interval without suppressed lines ends silently.
     assert throttle.end_intervals(200) == [("b", 1)]
     assert throttle.end_intervals(400) == []
 

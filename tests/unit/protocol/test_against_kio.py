@@ -67,7 +67,7 @@ def _kio_class(message: MessageSpec, version: int) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A value of kio in plain types: entities as lists of their fields."""
+    """A value of kio in plain types; entities are lists of their fields."""
     if dataclasses.is_dataclass(value):
         return [_plain(getattr(value, field.name)) for field in dataclasses.fields(value)]
     if isinstance(value, tuple):
@@ -94,6 +94,6 @@ def _values(message: MessageSpec, struct: StructSpec, value: Struct, version: in
             else:
                 item = _values(message, below, item, version)
         elif field.type == "uuid" and item == ZERO_UUID:
-            item = None  # kio has None for the zero uuid
+            item = None  # kio uses None for the zero uuid
         values.append(item)
     return values

@@ -19,12 +19,12 @@ from ruslo.protocol.messages.transaction_log_key import TransactionLogKey
 from ruslo.protocol.messages.transaction_log_value import TransactionLogValue
 from tests.support.protocol.values import ValueMaker, message_versions
 
-HOMES = {
+TOPICS = {
     "group_records": GROUP_RECORDS,
     "transaction_records": TRANSACTION_RECORDS,
 }
 UNSUPPORTED = {"group_records": {*range(10, 16), *range(17, 24)}}
-"""Types of share groups and streams groups."""
+"""Record types of share groups and streams groups."""
 
 
 def test_keys_start_with_their_type_and_values_with_their_version() -> None:
@@ -49,15 +49,15 @@ def test_the_same_type_means_different_records_in_different_topics() -> None:
 def test_every_record_and_version() -> None:
     keys = values = 0
     for message, version in message_versions():
-        home: CoordinatorRecords | None = HOMES.get(message.table)
-        if home is None or message.key in UNSUPPORTED.get(message.table, ()):
+        topic: CoordinatorRecords | None = TOPICS.get(message.table)
+        if topic is None or message.key in UNSUPPORTED.get(message.table, ()):
             continue
         record = ValueMaker(message, version, random.Random(keys + values)).random()
         if message.kind == "coordinator-key":
-            assert home.decode_key(home.encode_key(record)) == record
+            assert topic.decode_key(topic.encode_key(record)) == record
             keys += 1
         else:
-            assert home.decode_value(message.key, home.encode_value(record, version)) == (record, version)
+            assert topic.decode_value(message.key, topic.encode_value(record, version)) == (record, version)
             values += 1
     assert (keys, values) == (11, 20)
 

@@ -46,7 +46,7 @@ topic_ids = st.binary(min_size=16, max_size=16)
 
 
 def flat(request: FetchRequest, version: int) -> FetchBody:
-    """A message of the generated codec as tuples of the hand-written one."""
+    """A message of the generated codec as tuples of the hand-written codec."""
     from_state = version >= 15
     return FetchBody(
         request.cluster_id,
@@ -86,7 +86,7 @@ def flat(request: FetchRequest, version: int) -> FetchBody:
 
 
 def agree(body: bytes, version: int) -> bool:
-    """Assert that both codecs decode the same or raise; returns whether they decoded."""
+    """Assert that both codecs decode the same or raise; return whether they decoded."""
     frame = HEAD + body + TAIL
     end = len(HEAD) + len(body)
     try:
@@ -150,7 +150,7 @@ def test_a_frame_cannot_end_past_its_buffer() -> None:
 
 
 class FileSlice:
-    """Stands for records that are not in memory."""
+    """A stand-in for records that are not in memory."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -221,8 +221,8 @@ def test_responses_have_the_bytes_of_the_generated_codec(
     )
     assert sent == HEAD + expected.to_bytes(version)
     assert total == len(sent)
-    given_slices = [row[7] for _, rows in fetched for row in rows if row[8] > 0]
-    assert [chunk for chunk in chunks if isinstance(chunk, FileSlice)] == given_slices
+    slices_sent = [row[7] for _, rows in fetched for row in rows if row[8] > 0]
+    assert [chunk for chunk in chunks if isinstance(chunk, FileSlice)] == slices_sent
 
 
 def test_a_response_that_does_not_fit_leaves_the_output_unchanged() -> None:

@@ -32,9 +32,9 @@ def test_header_versions() -> None:
     assert [response_header_version(0, version) for version in (3, 8, 9, 13)] == [0, 0, 1, 1]
     assert request_header_version(API_VERSIONS, 4) == 2
     assert response_header_version(API_VERSIONS, 4) == 0, (
-        "the client may not know the version it is answered in"
+        "the client may not know the version of the response"
     )
-    assert request_header_version(API_VERSIONS, 999) == 2, "a version of the future is flexible"
+    assert request_header_version(API_VERSIONS, 999) == 2, "unknown later versions are flexible"
     for function in (request_header_version, response_header_version):
         with pytest.raises(ProtocolError, match="no API with key 93"):
             function(93, 0)
@@ -90,6 +90,6 @@ def test_mutated_headers_raise_only_protocol_errors() -> None:
         understood += 1
         assert end >= 10
     assert 0 < understood < 3000
-    for cut in range(5):
+    for size in range(5):
         with pytest.raises(ProtocolError):
-            read_response_header(b"\0\0\0\0\0"[:cut], 0, 0, 9)
+            read_response_header(b"\0\0\0\0\0"[:size], 0, 0, 9)

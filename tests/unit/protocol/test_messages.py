@@ -62,18 +62,18 @@ def test_defaults_nulls_and_random_values_round_trip(name: str) -> None:
         for _ in range(5):
             encoded = check_round_trip(maker.random(), version)
         check_other_buffers(message_class(name), encoded, version)
-        check_prefixes_are_refused(message_class(name), encoded, version)
+        check_prefixes_are_rejected(message_class(name), encoded, version)
 
 
 def check_other_buffers(message: type[Message], encoded: bytes, version: int) -> None:
-    """The same message in the middle of a bytearray, and in a memoryview."""
+    """The same message in the middle of a bytearray and in a memoryview."""
     expected = message.from_bytes(encoded, version)
     framed = bytearray(b"head" + encoded + b"tail")
     assert message.read(framed, 4, version) == (expected, 4 + len(encoded))
     assert message.from_bytes(memoryview(framed)[4:-4], version) == expected
 
 
-def check_prefixes_are_refused(message: type[Message], encoded: bytes, version: int) -> None:
+def check_prefixes_are_rejected(message: type[Message], encoded: bytes, version: int) -> None:
     for end in {0, 1, len(encoded) // 2, len(encoded) - 1}:
         if 0 <= end < len(encoded):
             with pytest.raises(ProtocolError):
@@ -108,7 +108,7 @@ def test_removed_apis_have_no_version() -> None:
 
 
 def other_than_default(message: MessageSpec, struct: StructSpec, field: Field) -> Any:
-    """A value that the field does not have by default."""
+    """A value that is not the field's default."""
     default = default_value(field, struct.possible)
     if field.is_array:
         return (
@@ -137,7 +137,7 @@ def other_than_default(message: MessageSpec, struct: StructSpec, field: Field) -
 
 
 def test_a_value_that_a_version_does_not_have_raises_unless_ignorable() -> None:
-    refused = dropped = 0
+    rejected = dropped = 0
     for message, version in message_versions():
         for struct in message.all_structs():
             if version not in struct.possible:
@@ -158,25 +158,25 @@ def test_a_value_that_a_version_does_not_have_raises_unless_ignorable() -> None:
                     reason = f"{field.attribute}: version {version} has no such field"
                     with pytest.raises(ProtocolError, match=reason):
                         value._write(out, version)
-                    refused += 1
-    assert refused > 350
+                    rejected += 1
+    assert rejected > 350
     assert dropped > 300
 
 
 def test_null_raises_where_a_version_does_not_allow_it() -> None:
-    refused = 0
+    rejected = 0
     for message, version in message_versions():
         for field in present_fields(message.root):
             if version not in field.versions or version in field.nullable or field.tag is not None:
                 continue
             if field.type == "bool":
-                continue  # null is the same as false
+                continue  # null equals false
             value = message_class(message.name)()
             setattr(value, field.attribute, None)
             with pytest.raises(ProtocolError, match="cannot encode"):
                 value.to_bytes(version)
-            refused += 1
-    assert refused > 1000
+            rejected += 1
+    assert rejected > 1000
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_records_are_a_view_of_the_input() -> None:
     assert bytes(records) == b"Payload"
 
 
-def test_a_tagged_struct_has_a_marker_of_its_own_for_null() -> None:
+def test_tagged_struct_has_its_own_null_marker() -> None:
     absent = ConsumerGroupMemberMetadataValue()
     null = ConsumerGroupMemberMetadataValue(classic_member_metadata=None)
     classic = ClassicMemberMetadata(session_timeout_ms=5)
@@ -279,7 +279,7 @@ class TestTags:
     def read(self, tags: bytes) -> ApiVersionsResponse:
         return ApiVersionsResponse.from_bytes(self.bare + tags, 4)
 
-    def test_unknown_ones_are_kept_and_written_back_in_order(self) -> None:
+    def test_unknown_tags_are_kept_and_written_back_in_order(self) -> None:
         tags = b"\x03" + b"\x01\x08\x00\x00\x00\x00\x00\x00\x00\x07" + b"\x09\x02ab" + b"\xc8\x01\x00"
         response = self.read(tags)
         assert response.finalized_features_epoch == 7
@@ -300,15 +300,15 @@ class TestTags:
             (b"\xff\xff\xff\xff\x7f", "does not fit 32 bits"),
         ],
     )
-    def test_malformed_ones_are_rejected(self, tags: bytes, reason: str) -> None:
+    def test_malformed_tags_are_rejected(self, tags: bytes, reason: str) -> None:
         with pytest.raises(ProtocolError, match=reason):
             self.read(tags)
 
-    def test_a_known_tag_cannot_be_given_as_unknown(self) -> None:
+    def test_known_tag_cannot_be_set_as_unknown(self) -> None:
         with pytest.raises(ProtocolError, match="known field"):
             ApiVersionsResponse(finalized_features_epoch=3, unknown_tags={1: b""}).to_bytes(4)
 
-    def test_versions_before_tagged_fields_have_no_unknown_ones(self) -> None:
+    def test_versions_before_tagged_fields_have_no_unknown_tags(self) -> None:
         with pytest.raises(ProtocolError, match="tagged fields of ApiVersionsResponse"):
             ApiVersionsResponse(unknown_tags={9: b""}).to_bytes(2)
 

@@ -63,10 +63,10 @@ def test_mutated_records_raise_only_protocol_errors() -> None:
         encode_metadata_record(PartitionRecord(topic_id=TOPIC_ID, replicas=[1, 2], isr=[1]), 2),
         encode_metadata_record(NoOpRecord(), 0),
     ]
-    refused = 0
+    rejected = 0
     for _ in range(3000):
         try:
             decode_metadata_record(mutated(source, seeds))
         except ProtocolError:
-            refused += 1
-    assert 0 < refused < 3000
+            rejected += 1
+    assert 0 < rejected < 3000

@@ -31,7 +31,7 @@ def test_a_varint_holds_32_bits_in_five_bytes() -> None:
         read_uvarint(b"\x80\x80\x80\x80\x80\x00", 0)
     with pytest.raises(ProtocolError, match="does not fit 32 bits"):
         read_uvarint(b"\xff\xff\xff\xff\x1f", 0)
-    assert read_uvarint(b"\x80\x80\x80\x80\x00", 0) == (0, 5), "longer than it need be, as Kafka allows"
+    assert read_uvarint(b"\x80\x80\x80\x80\x00", 0) == (0, 5), "an overlong encoding, which Kafka accepts"
 
 
 def test_tags_are_written_in_order() -> None:

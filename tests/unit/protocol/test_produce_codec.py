@@ -75,8 +75,8 @@ def test_a_transactional_id_of_any_length(version: int, length: int) -> None:
     request.transactional_id = "i" * length
     body = request.to_bytes(version)
     assert agree(body, version)
-    for cut in range(length + 3):
-        assert not agree(body[:cut], version)
+    for size in range(length + 3):
+        assert not agree(body[:size], version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -87,7 +87,7 @@ def test_null_records_and_long_names_take_the_general_path(version: int) -> None
 
 
 def agree(body: bytes, version: int) -> bool:
-    """Assert that both codecs decode the same or raise; returns whether they decoded."""
+    """Assert that both codecs decode the same or raise; return whether they decoded."""
     frame = HEAD + body + TAIL
     end = len(HEAD) + len(body)
     try:

@@ -40,7 +40,7 @@ HEAD, TAIL = b"frame before", b"frame behind"
 int32s = st.integers(-(2**31), 2**31 - 1)
 int64s = st.integers(-(2**63), 2**63 - 1)
 topic_ids = st.binary(min_size=16, max_size=16)
-wishes = st.tuples(int32s, int32s, int64s, int32s, int64s, int32s)
+listed_fetches = st.tuples(int32s, int32s, int64s, int32s, int64s, int32s)
 
 
 @settings(max_examples=150, database=None, derandomize=True)
@@ -48,7 +48,7 @@ wishes = st.tuples(int32s, int32s, int64s, int32s, int64s, int32s)
     state=st.tuples(int32s, int64s),
     limits=st.tuples(int32s, int32s, int32s),
     session=st.tuples(int32s, int32s),
-    topics=st.lists(st.tuples(topic_ids, st.lists(wishes, max_size=3)), max_size=3),
+    topics=st.lists(st.tuples(topic_ids, st.lists(listed_fetches, max_size=3)), max_size=3),
     forgotten=st.lists(st.tuples(topic_ids, st.lists(int32s, max_size=3)), max_size=2),
 )
 def test_requests_have_the_bytes_of_the_generated_codec_and_the_leader_decodes_them(
@@ -100,7 +100,7 @@ def test_requests_have_the_bytes_of_the_generated_codec_and_the_leader_decodes_t
         ],
     )
     for version in VERSIONS:
-        if state != (-1, -1):  # the default, which the generated codec leaves out
+        if state != (-1, -1):  # the default, which the generated codec omits
             assert out == HEAD + expected.to_bytes(version)
         body = decode_fetch_request(out, len(HEAD), len(out), version)
         assert (body.replica_id, body.replica_epoch, body.cluster_id) == (*state, None)
@@ -108,7 +108,7 @@ def test_requests_have_the_bytes_of_the_generated_codec_and_the_leader_decodes_t
 
 
 def agree(body: bytes, version: int) -> bool:
-    """Assert that both codecs decode the same; returns whether the generated one decodes."""
+    """Assert that both codecs decode the same; return whether the generated codec decodes."""
     frame = HEAD + body + TAIL
     end = len(HEAD) + len(body)
     try:
@@ -120,7 +120,7 @@ def agree(body: bytes, version: int) -> bool:
         return False
     answer = decode_replica_fetch_response(frame, len(HEAD), end)
     assert (answer.error_code, answer.session_id) == (expected.error_code, expected.session_id)
-    assert [(*news[:6], frame[news[6] : news[7]]) for news in answer.partitions] == [
+    assert [(*changes[:6], frame[changes[6] : changes[7]]) for changes in answer.partitions] == [
         (
             topic.topic_id,
             row.partition_index,

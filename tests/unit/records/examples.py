@@ -35,7 +35,7 @@ def record_lists(draw: st.DrawFn) -> list[Record]:
 
 
 def changed(batch: bytearray, field_format: str, at: int, value: int) -> bytearray:
-    """The batch with one header field overwritten and the right CRC."""
+    """The batch with one header field overwritten and a correct CRC."""
     struct.pack_into(field_format, batch, at, value)
     set_crc(batch)
     return batch

@@ -121,7 +121,7 @@ def test_long_runs_with_many_and_few_kept_records(
     )
     assert check_crc(made)
     assert list(read_records(made)) == [
-        r for r, wanted in zip(read_records(batch), keep, strict=True) if wanted
+        r for r, expected in zip(read_records(batch), keep, strict=True) if expected
     ]
     assert read_header(made).max_timestamp == NOW + (999 // share) * share // per_moment
 

@@ -93,7 +93,7 @@ class TestRebuild:
         return read_header(batch), list(read_records(batch))
 
     @pytest.mark.parametrize("codec", Codec)
-    def test_with_all_records_it_is_the_same_batch(self, codec: Codec) -> None:
+    def test_all_records_rebuild_the_same_batch(self, codec: Codec) -> None:
         header, records = self.original(codec, layout.TRANSACTIONAL)
         rebuilt = rebuild_batch(header, records)
         assert read_header(rebuilt) == header
@@ -109,7 +109,7 @@ class TestRebuild:
         assert (kept.producer_id, kept.producer_epoch, kept.base_sequence, kept.leader_epoch) == (9, 2, 5, 3)
         assert (kept.base_timestamp, kept.max_timestamp) == (records[1].timestamp, records[1].timestamp)
 
-    def test_without_records_only_the_header_is_left(self) -> None:
+    def test_without_records_only_the_header_remains(self) -> None:
         header, _ = self.original(Codec.ZSTD, layout.TRANSACTIONAL | layout.DELETE_HORIZON)
         rebuilt = rebuild_batch(header, [])
         kept = read_header(rebuilt)

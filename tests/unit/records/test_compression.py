@@ -66,13 +66,13 @@ def test_every_truncation_is_detected(codec: Codec) -> None:
     compressed = compress(codec, TEXT[:3000])
     for end in range(len(compressed)):
         if codec == Codec.SNAPPY and end == 16:
-            continue  # a xerial stream has no end mark: header alone is an empty stream
+            continue  # a xerial stream has no end mark: the header alone is an empty stream
         with pytest.raises(CompressedDataError):
             decompress(codec, compressed[:end], 10_000)
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)
-def test_damage_never_escapes_as_another_error(codec: Codec) -> None:
+def test_damage_raises_only_protocol_errors(codec: Codec) -> None:
     rng = random.Random(int(codec))
     original = compress(codec, TEXT[:2000])
     for _ in range(1500):
@@ -87,7 +87,7 @@ def test_damage_never_escapes_as_another_error(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)
-def test_a_bomb_is_stopped_early(codec: Codec) -> None:
+def test_decompression_bomb_is_stopped_early(codec: Codec) -> None:
     bomb = compress(codec, bytes(64 << 20))
     limit = 1 << 20
     tracemalloc.start()

@@ -65,7 +65,7 @@ def test_a_batch_of_kraft_records() -> None:
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\x00\x00\x00", b"\xff\xff\x00\x01"])
-def test_broken_keys(key: bytes | None) -> None:
+def test_invalid_keys(key: bytes | None) -> None:
     with pytest.raises(ProtocolError, match="key of a control record"):
         read_control_type(key)
 
@@ -76,6 +76,6 @@ def test_unknown_control_types() -> None:
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\x00\x00\x00\x00\x00", b"\xff\xff\x00\x00\x00\x01"])
-def test_broken_markers(value: bytes | None) -> None:
+def test_invalid_markers(value: bytes | None) -> None:
     with pytest.raises(ProtocolError, match="transaction marker"):
         read_coordinator_epoch(value)

@@ -1,4 +1,4 @@
-"""Each fault that a leader finds in header and CRC, and which of two errors comes first."""
+"""Every error that a leader finds in the header and CRC, and the order of the checks."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from tests.unit.records.examples import KEYED, NOW, changed
 RULES = BatchRules.of(LogConfig())
 
 
-def refusal(payload: bytes | bytearray, rules: BatchRules = RULES) -> ErrorCode:
-    with pytest.raises(BatchRefused) as refused:
+def rejection(payload: bytes | bytearray, rules: BatchRules = RULES) -> ErrorCode:
+    with pytest.raises(BatchRefused) as caught:
         check_batch(memoryview(payload), rules)
-    assert refused.value.message
-    assert refused.value.record_errors == ()
-    return refused.value.code
+    assert caught.value.message
+    assert caught.value.record_errors == ()
+    return caught.value.code
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_a_good_batch_gives_its_header(codec: Codec) -> None:
+def test_valid_batch_returns_its_header(codec: Codec) -> None:
     batch = build_batch(
         KEYED,
         codec=codec,
@@ -44,11 +44,11 @@ def test_a_good_batch_gives_its_header(codec: Codec) -> None:
 
 @pytest.mark.parametrize("size", [0, 11, 12, 16, 17, 60, 61, 90])
 def test_partial_batch(size: int) -> None:
-    assert refusal(build_batch(KEYED)[:size]) == ErrorCode.INVALID_RECORD
+    assert rejection(build_batch(KEYED)[:size]) == ErrorCode.INVALID_RECORD
 
 
 def test_two_batches() -> None:
-    assert refusal(build_batch(KEYED) + build_batch(KEYED)) == ErrorCode.INVALID_RECORD
+    assert rejection(build_batch(KEYED) + build_batch(KEYED)) == ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("behind", [b"\x00", bytes(11), bytes(8) + b"\x00\x00\x00\xff" + bytes(20)])
@@ -58,34 +58,34 @@ def test_bytes_after_the_batch_are_ignored(behind: bytes) -> None:
     assert header[layout.LENGTH] + layout.LENGTH_OVERHEAD == len(batch)
 
 
-def test_bytes_after_the_batch_that_look_like_a_broken_batch() -> None:
-    assert refusal(build_batch(KEYED) + bytes(12)) == ErrorCode.CORRUPT_MESSAGE
+def test_bytes_after_the_batch_that_resemble_a_broken_batch() -> None:
+    assert rejection(build_batch(KEYED) + bytes(12)) == ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_old_magic(magic: int) -> None:
-    assert refusal(changed(build_batch(KEYED), ">b", layout.MAGIC_AT, magic)) == ErrorCode.INVALID_RECORD
+    assert rejection(changed(build_batch(KEYED), ">b", layout.MAGIC_AT, magic)) == ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("magic", [3, 127, -1])
 def test_unknown_magic(magic: int) -> None:
-    assert refusal(changed(build_batch(KEYED), ">b", layout.MAGIC_AT, magic)) == ErrorCode.CORRUPT_MESSAGE
+    assert rejection(changed(build_batch(KEYED), ">b", layout.MAGIC_AT, magic)) == ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 13])
 def test_invalid_length(length: int) -> None:
-    assert refusal(changed(build_batch(KEYED), ">i", layout.LENGTH_AT, length)) == ErrorCode.CORRUPT_MESSAGE
+    assert rejection(changed(build_batch(KEYED), ">i", layout.LENGTH_AT, length)) == ErrorCode.CORRUPT_MESSAGE
 
 
 def test_a_batch_shorter_than_its_header() -> None:
     batch = build_batch(KEYED)[: layout.HEADER_SIZE - 1]
     struct.pack_into(">i", batch, layout.LENGTH_AT, len(batch) - layout.LENGTH_OVERHEAD)
-    assert refusal(batch) == ErrorCode.CORRUPT_MESSAGE
+    assert rejection(batch) == ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize("base_offset", [1, -1, 2**62])
 def test_base_offset_other_than_zero(base_offset: int) -> None:
-    assert refusal(build_batch(KEYED, base_offset=base_offset)) == ErrorCode.INVALID_RECORD
+    assert rejection(build_batch(KEYED, base_offset=base_offset)) == ErrorCode.INVALID_RECORD
 
 
 def test_sizes_at_the_limit() -> None:
@@ -95,8 +95,8 @@ def test_sizes_at_the_limit() -> None:
     assert check_batch(memoryview(batch), BatchRules.of(LogConfig(segment_bytes=size)))
     small_message = BatchRules.of(LogConfig(max_message_bytes=size - 1, segment_bytes=size - 1))
     small_segment = BatchRules.of(LogConfig(segment_bytes=size - 1))
-    assert refusal(batch, small_message) == ErrorCode.MESSAGE_TOO_LARGE
-    assert refusal(batch, small_segment) == ErrorCode.RECORD_LIST_TOO_LARGE
+    assert rejection(batch, small_message) == ErrorCode.MESSAGE_TOO_LARGE
+    assert rejection(batch, small_segment) == ErrorCode.RECORD_LIST_TOO_LARGE
 
 
 def test_the_size_of_a_recompressed_batch_is_checked_later() -> None:
@@ -108,13 +108,13 @@ def test_the_size_of_a_recompressed_batch_is_checked_later() -> None:
 def test_wrong_crc() -> None:
     batch = build_batch(KEYED)
     batch[-1] ^= 1
-    assert refusal(batch) == ErrorCode.CORRUPT_MESSAGE
+    assert rejection(batch) == ErrorCode.CORRUPT_MESSAGE
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
 def test_codecs_that_do_not_exist(codec: int) -> None:
     batch = changed(build_batch(KEYED), ">h", layout.ATTRIBUTES_AT, codec)
-    assert refusal(batch) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert rejection(batch) == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 @pytest.mark.parametrize(
@@ -123,25 +123,25 @@ def test_codecs_that_do_not_exist(codec: int) -> None:
 def test_counts(count: int, last_offset_delta: int) -> None:
     batch = changed(build_batch(KEYED), ">i", layout.COUNT_AT, count)
     changed(batch, ">i", layout.LAST_OFFSET_DELTA_AT, last_offset_delta)
-    assert refusal(batch) == ErrorCode.INVALID_RECORD
+    assert rejection(batch) == ErrorCode.INVALID_RECORD
 
 
 def test_more_records_than_the_bytes_can_hold() -> None:
-    """A false count could use up the offsets of a partition, two billion per batch."""
+    """A false count could exhaust the offsets of a partition, two billion per batch."""
     smallest = build_batch([Record(index, NOW, None, None) for index in range(3)])
     assert check_batch(memoryview(smallest), RULES)[12] == 3
     for count in (4, 2**31 - 1):
-        liar = changed(bytearray(smallest), ">i", layout.COUNT_AT, count)
-        changed(liar, ">i", layout.LAST_OFFSET_DELTA_AT, count - 1)
-        assert refusal(liar) == ErrorCode.INVALID_RECORD
+        forged = changed(bytearray(smallest), ">i", layout.COUNT_AT, count)
+        changed(forged, ">i", layout.LAST_OFFSET_DELTA_AT, count - 1)
+        assert rejection(forged) == ErrorCode.INVALID_RECORD
 
 
 def test_control_bit() -> None:
-    assert refusal(build_batch(KEYED, attributes=layout.CONTROL)) == ErrorCode.INVALID_RECORD
+    assert rejection(build_batch(KEYED, attributes=layout.CONTROL)) == ErrorCode.INVALID_RECORD
 
 
 def test_producer_id_without_sequence() -> None:
-    assert refusal(build_batch(KEYED, producer_id=0, producer_epoch=0)) == ErrorCode.INVALID_RECORD
+    assert rejection(build_batch(KEYED, producer_id=0, producer_epoch=0)) == ErrorCode.INVALID_RECORD
 
 
 def test_unused_attribute_bits_are_accepted() -> None:
@@ -153,12 +153,12 @@ def test_errors_have_the_order_of_kafka() -> None:
     rules = BatchRules.of(LogConfig(max_message_bytes=70))
     batch = build_batch(KEYED, attributes=layout.CONTROL)
     batch[-1] ^= 1  # too large, wrong CRC, control
-    assert refusal(batch, rules) == ErrorCode.MESSAGE_TOO_LARGE
-    assert refusal(batch) == ErrorCode.CORRUPT_MESSAGE
+    assert rejection(batch, rules) == ErrorCode.MESSAGE_TOO_LARGE
+    assert rejection(batch) == ErrorCode.CORRUPT_MESSAGE
     struct.pack_into(">q", batch, 0, 5)  # and a base offset
-    assert refusal(batch, rules) == ErrorCode.INVALID_RECORD
+    assert rejection(batch, rules) == ErrorCode.INVALID_RECORD
     struct.pack_into(">b", batch, layout.MAGIC_AT, 9)  # and an unknown magic
-    assert refusal(batch, rules) == ErrorCode.CORRUPT_MESSAGE
+    assert rejection(batch, rules) == ErrorCode.CORRUPT_MESSAGE
 
 
 def test_mutated_batches_are_rejected_or_valid() -> None:
@@ -188,14 +188,14 @@ def test_a_producer_id_needs_an_epoch(epoch: int, validation: str) -> None:
     rules = BatchRules.of(LogConfig(ruslo_record_validation=validation))
     batch = build_batch(KEYED, producer_id=4, producer_epoch=0, base_sequence=0)
     changed(batch, ">h", layout.PRODUCER_ID_AT + 8, epoch)
-    assert refusal(batch, rules) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert rejection(batch, rules) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 @pytest.mark.parametrize("producer_id", [-1, -2])
 def test_a_transactional_batch_needs_a_producer_id(producer_id: int) -> None:
     batch = build_batch(KEYED, attributes=layout.TRANSACTIONAL, producer_epoch=0, base_sequence=0)
     changed(batch, ">q", layout.PRODUCER_ID_AT, producer_id)
-    assert refusal(batch) == ErrorCode.INVALID_RECORD
+    assert rejection(batch) == ErrorCode.INVALID_RECORD
 
 
 def claiming(codec: Codec, payload_bytes: int, count: int) -> bytearray:
@@ -217,7 +217,7 @@ def test_a_batch_claims_no_more_records_than_its_bytes_can_hold(codec: Codec, ra
     most = 70 * ratio // 7
     assert check_batch(memoryview(claiming(codec, 70, most)), RULES)
     for count in (most + 1, 2**31 - 1):
-        assert refusal(claiming(codec, 70, count)) == ErrorCode.INVALID_RECORD
+        assert rejection(claiming(codec, 70, count)) == ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
@@ -228,4 +228,4 @@ def test_the_most_compressible_records_fit_the_bound(codec: Codec) -> None:
 
 def test_no_batch_claims_more_records_than_a_reader_would_decompress() -> None:
     assert check_batch(memoryview(claiming(Codec.ZSTD, 100_000, 2**27 // 7)), RULES)
-    assert refusal(claiming(Codec.ZSTD, 100_000, 2**27 // 7 + 1)) == ErrorCode.INVALID_RECORD
+    assert rejection(claiming(Codec.ZSTD, 100_000, 2**27 // 7 + 1)) == ErrorCode.INVALID_RECORD

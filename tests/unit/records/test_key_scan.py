@@ -38,10 +38,10 @@ def check(records: list[Record]) -> None:
     )
 )
 @settings(max_examples=60)
-def test_it_finds_what_the_reader_finds(
+def test_scan_finds_the_same_keys_as_the_reader(
     shapes: list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int, int]],
 ) -> None:
-    """Runs of records of one layout between others, across offsets that need another byte."""
+    """Runs of records of one layout between others, across offsets that need one more byte."""
     records: list[Record] = []
     for key, value, headers, delta, repeats in shapes:
         for _ in range(repeats if value is None or len(value) < 1000 else 2):
@@ -50,7 +50,7 @@ def test_it_finds_what_the_reader_finds(
 
 
 @pytest.mark.parametrize("count", [7, 8, 63, 64, 65, 8191, 8192, 8193])
-def test_runs_over_the_borders_of_offsets(count: int) -> None:
+def test_runs_across_offsets_of_different_sizes(count: int) -> None:
     check([Record(at, 5, b"key-%06d" % at, b"value") for at in range(count)])
 
 

@@ -25,8 +25,8 @@ class TestIterBatches:
     def test_a_partial_last_batch_is_ignored(self) -> None:
         first = build_batch(RECORDS)
         second = build_batch(KEYED)
-        for cut in range(len(second)):
-            assert len(list(iter_batches(first + second[:cut]))) == 1
+        for size in range(len(second)):
+            assert len(list(iter_batches(first + second[:size]))) == 1
 
     def test_iteration_may_start_in_the_middle(self) -> None:
         first = build_batch(RECORDS)

@@ -30,7 +30,7 @@ def validated(batch: bytearray, config: LogConfig, now_ms: int = NOW) -> Accepte
     return validate_records(view, check_batch(view, rules), rules, now_ms)
 
 
-def refused(batch: bytearray, config: LogConfig, now_ms: int = NOW) -> BatchRefused:
+def rejection(batch: bytearray, config: LogConfig, now_ms: int = NOW) -> BatchRefused:
     with pytest.raises(BatchRefused) as caught:
         validated(batch, config, now_ms)
     assert caught.value.message
@@ -51,10 +51,10 @@ def test_a_valid_batch_is_returned_unchanged(codec: Codec) -> None:
 class TestKeys:
     @pytest.mark.parametrize("codec", Codec)
     def test_errors_name_the_records_without_a_key_in_a_compacted_topic(self, codec: Codec) -> None:
-        response = refused(build_batch(RECORDS, codec=codec), COMPACTED)
-        assert response.code == ErrorCode.INVALID_RECORD
-        assert [error.batch_index for error in response.record_errors] == [1]
-        assert "key" in response.record_errors[0].message
+        rejected = rejection(build_batch(RECORDS, codec=codec), COMPACTED)
+        assert rejected.code == ErrorCode.INVALID_RECORD
+        assert [error.batch_index for error in rejected.record_errors] == [1]
+        assert "key" in rejected.record_errors[0].message
 
     def test_an_empty_key_is_a_key(self) -> None:
         assert validated(build_batch([Record(0, NOW, b"", b"v")]), COMPACTED)
@@ -64,14 +64,14 @@ class TestKeys:
 
     def test_a_missing_key_and_an_invalid_timestamp(self) -> None:
         records = [Record(0, NOW + 2 * HOUR_MS, None, b""), Record(1, NOW + 2 * HOUR_MS, b"k", b"")]
-        response = refused(build_batch(records), COMPACTED)
-        assert response.code == ErrorCode.INVALID_TIMESTAMP
-        assert "key" in response.record_errors[0].message
-        assert "range" in response.record_errors[1].message
+        rejected = rejection(build_batch(records), COMPACTED)
+        assert rejected.code == ErrorCode.INVALID_TIMESTAMP
+        assert "key" in rejected.record_errors[0].message
+        assert "range" in rejected.record_errors[1].message
 
     def test_the_number_of_record_errors_is_limited(self) -> None:
-        response = refused(build_batch([Record(index, NOW, None, b"") for index in range(1500)]), COMPACTED)
-        assert len(response.record_errors) == 1000
+        rejected = rejection(build_batch([Record(index, NOW, None, b"") for index in range(1500)]), COMPACTED)
+        assert len(rejected.record_errors) == 1000
 
 
 class TestCreateTime:
@@ -81,10 +81,10 @@ class TestCreateTime:
     def test_the_allowed_range_of_timestamps(self, codec: Codec) -> None:
         times = [NOW - 5000, NOW - 5001, NOW + 1000, NOW + 1001, -1]
         records = [Record(index, time, b"k", b"v") for index, time in enumerate(times)]
-        response = refused(build_batch(records, codec=codec), self.config)
-        assert response.code == ErrorCode.INVALID_TIMESTAMP
-        assert [error.batch_index for error in response.record_errors] == [1, 3]
-        assert str(NOW - 5001) in response.record_errors[0].message
+        rejected = rejection(build_batch(records, codec=codec), self.config)
+        assert rejected.code == ErrorCode.INVALID_TIMESTAMP
+        assert [error.batch_index for error in rejected.record_errors] == [1, 3]
+        assert str(NOW - 5001) in rejected.record_errors[0].message
 
     @pytest.mark.parametrize("codec", Codec)
     @pytest.mark.parametrize("wrong", [-1, 0, NOW + 3, NOW + 500])
@@ -109,9 +109,9 @@ class TestCreateTime:
 
     def test_the_log_append_time_bit_without_a_timestamp(self) -> None:
         batch = build_batch(KEYED, attributes=layout.LOG_APPEND_TIME)
-        response = refused(changed(batch, ">q", layout.MAX_TIMESTAMP_AT, -1), PLAIN)
-        assert response.code == ErrorCode.INVALID_TIMESTAMP
-        assert len(response.record_errors) == len(KEYED)
+        rejected = rejection(changed(batch, ">q", layout.MAX_TIMESTAMP_AT, -1), PLAIN)
+        assert rejected.code == ErrorCode.INVALID_TIMESTAMP
+        assert len(rejected.record_errors) == len(KEYED)
 
 
 class TestLogAppendTime:
@@ -131,9 +131,9 @@ class TestLogAppendTime:
         assert validated(build_batch([Record(0, 5, None, None), Record(1, NOW * 2, None, None)]), APPEND_TIME)
 
     def test_the_client_must_not_set_the_bit(self) -> None:
-        response = refused(build_batch(KEYED, attributes=layout.LOG_APPEND_TIME), APPEND_TIME)
-        assert response.code == ErrorCode.INVALID_TIMESTAMP
-        assert [error.batch_index for error in response.record_errors] == [0, 1, 2, 3, 4]
+        rejected = rejection(build_batch(KEYED, attributes=layout.LOG_APPEND_TIME), APPEND_TIME)
+        assert rejected.code == ErrorCode.INVALID_TIMESTAMP
+        assert [error.batch_index for error in rejected.record_errors] == [0, 1, 2, 3, 4]
 
 
 class TestRecompression:
@@ -181,9 +181,9 @@ class TestRecompression:
     def test_the_new_size_counts(self) -> None:
         compressed = build_batch([Record(0, NOW, None, bytes(5000))], codec=Codec.ZSTD)
         too_large = LogConfig(compression_type="uncompressed", max_message_bytes=5000)
-        assert refused(bytearray(compressed), too_large).code == ErrorCode.MESSAGE_TOO_LARGE
+        assert rejection(bytearray(compressed), too_large).code == ErrorCode.MESSAGE_TOO_LARGE
         long_segment = LogConfig(compression_type="uncompressed", segment_bytes=5000)
-        assert refused(bytearray(compressed), long_segment).code == ErrorCode.RECORD_LIST_TOO_LARGE
+        assert rejection(bytearray(compressed), long_segment).code == ErrorCode.RECORD_LIST_TOO_LARGE
 
     def test_a_batch_too_long_for_a_segment_may_fit_when_compressed(self) -> None:
         batch = build_batch([Record(0, NOW, None, bytes(5000))])
@@ -195,12 +195,12 @@ class TestPayload:
     @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
     def test_records_that_cannot_be_decompressed(self, codec: Codec) -> None:
         batch = with_payload(b"\xff" * 30, count=2, attributes=codec)
-        assert refused(batch, PLAIN).code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert rejection(batch, PLAIN).code == ErrorCode.UNKNOWN_SERVER_ERROR
 
     @pytest.mark.parametrize("codec", Codec)
     def test_malformed_records(self, codec: Codec) -> None:
         batch = with_payload(compress(codec, payload_of(KEYED[:2])), count=3, attributes=codec)
-        assert refused(batch, PLAIN).code == ErrorCode.INVALID_RECORD
+        assert rejection(batch, PLAIN).code == ErrorCode.INVALID_RECORD
 
     def gaps(self, codec: Codec) -> bytearray:
         payload = bytearray(payload_of([Record(0, NOW, b"k", b"v")]))
@@ -208,8 +208,8 @@ class TestPayload:
         return with_payload(compress(codec, bytes(payload)), count=1, attributes=codec)
 
     def test_offset_deltas_must_count_from_zero(self) -> None:
-        assert refused(self.gaps(Codec.NONE), PLAIN).code == ErrorCode.INVALID_RECORD
-        assert refused(self.gaps(Codec.LZ4), PLAIN).code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert rejection(self.gaps(Codec.NONE), PLAIN).code == ErrorCode.INVALID_RECORD
+        assert rejection(self.gaps(Codec.LZ4), PLAIN).code == ErrorCode.UNKNOWN_SERVER_ERROR
 
     def test_recompression_assigns_new_offset_deltas(self) -> None:
         accepted = validated(self.gaps(Codec.LZ4), LogConfig(compression_type="zstd"))
@@ -220,12 +220,12 @@ class TestPayload:
         batch = build_batch([Record(0, NOW, None, bytes(200_000))], codec=codec)
         small = dataclasses.replace(BatchRules.of(PLAIN), max_decompressed_bytes=100_000)
         view = memoryview(batch)
-        with pytest.raises(BatchRefused) as response:
+        with pytest.raises(BatchRefused) as rejected:
             validate_records(view, check_batch(view, small), small, NOW)
-        assert response.value.code == ErrorCode.MESSAGE_TOO_LARGE
+        assert rejected.value.code == ErrorCode.MESSAGE_TOO_LARGE
 
     def test_too_many_records_to_decode(self) -> None:
         batch = with_payload(bytes(7 * MAX_DECODED_RECORDS + 7), count=1)
         changed(batch, ">i", layout.COUNT_AT, MAX_DECODED_RECORDS + 1)
         changed(batch, ">i", layout.LAST_OFFSET_DELTA_AT, MAX_DECODED_RECORDS)
-        assert refused(batch, PLAIN).code == ErrorCode.MESSAGE_TOO_LARGE
+        assert rejection(batch, PLAIN).code == ErrorCode.MESSAGE_TOO_LARGE

@@ -21,7 +21,7 @@ def run_at(data: bytes, left: int) -> Run:
 
 @pytest.mark.parametrize("count", [8, 63, 64, 65, 511, 512, 513, 5000])
 def test_a_run_ends_where_the_length_changes(count: int) -> None:
-    """From the 64th record an offset has two bytes, so the key must be shorter for the same length."""
+    """From the 64th record on an offset has two bytes, so the key must be shorter for the same length."""
     records = [Record(at, 5, b"k" * (5 - (at >= 64)), b"v") for at in range(count)]
     data = body_of([*records, Record(count, 5, b"another", b"v")])
     run = run_at(data, count + 1)
@@ -65,7 +65,7 @@ def test_lengths_of_three_bytes_make_a_run_too() -> None:
 
 
 def test_records_with_the_same_first_byte_only_are_not_a_run() -> None:
-    """Their lengths have the same first byte, and differ in the second."""
+    """Their lengths have the same first byte and differ in the second."""
     records = [Record(at, 5, b"k", bytes(100 if at % 2 else 164)) for at in range(20)]
     data = body_of(records)
     assert find_run(data, 0, len(data), 20) is None
@@ -87,14 +87,14 @@ def test_a_field_of_all_records(count: int) -> None:
     assert read_field(data, run, count, 0, 6) == [b"x%03dyz" % at for at in range(count)]
 
 
-def test_the_pace_slows_down_where_there_are_no_runs() -> None:
+def test_scan_slows_down_where_there_are_no_runs() -> None:
     pace = RunPace()
-    looks = []
-    for place in range(1000):
-        if place >= pace.next_check:
-            looks.append(place)
-            pace.note(place, 0)
-    assert len(looks) < 20
+    checks = []
+    for position in range(1000):
+        if position >= pace.next_check:
+            checks.append(position)
+            pace.note(position, 0)
+    assert len(checks) < 20
     pace.note(1000, 50)
     assert pace.next_check == 1050
     pace.note(1050, 0)

@@ -26,7 +26,7 @@ from tests.unit.records.examples import KEYED, NOW, changed, with_payload
 WINDOW = LogConfig(message_timestamp_before_max_ms=60_000, message_timestamp_after_max_ms=60_000)
 
 
-def wants(batch: bytearray, config: LogConfig) -> tuple[bool, bool]:
+def needed_work(batch: bytearray, config: LogConfig) -> tuple[bool, bool]:
     """Whether the batch needs work, and whether its records must be decoded."""
     rules = BatchRules.of(config)
     header = check_batch(memoryview(batch), rules)
@@ -48,7 +48,7 @@ def wants(batch: bytearray, config: LogConfig) -> tuple[bool, bool]:
     ],
 )
 def test_topics_that_need_decoding(config: LogConfig, work: bool, records: bool) -> None:
-    assert wants(build_batch(KEYED, codec=Codec.GZIP), config) == (work, records)
+    assert needed_work(build_batch(KEYED, codec=Codec.GZIP), config) == (work, records)
 
 
 @pytest.mark.parametrize(
@@ -63,18 +63,18 @@ def test_topics_that_need_decoding(config: LogConfig, work: bool, records: bool)
 )
 def test_suspicious_timestamps_in_the_header(times: list[int], suspicious: bool) -> None:
     batch = build_batch([Record(index, time, b"k", b"v") for index, time in enumerate(times)])
-    assert wants(batch, WINDOW) == (suspicious, suspicious)
+    assert needed_work(batch, WINDOW) == (suspicious, suspicious)
 
 
 def test_a_max_timestamp_below_the_base_timestamp_is_suspicious() -> None:
     batch = changed(build_batch(KEYED), ">q", layout.MAX_TIMESTAMP_AT, NOW - 1)
-    assert wants(batch, LogConfig()) == (True, True)
+    assert needed_work(batch, LogConfig()) == (True, True)
 
 
 def test_the_log_append_time_bit_is_suspicious() -> None:
     batch = build_batch(KEYED, attributes=layout.LOG_APPEND_TIME)
-    assert wants(batch, LogConfig()) == (True, True)
-    assert wants(batch, LogConfig(message_timestamp_type="LogAppendTime")) == (True, True)
+    assert needed_work(batch, LogConfig()) == (True, True)
+    assert needed_work(batch, LogConfig(message_timestamp_type="LogAppendTime")) == (True, True)
 
 
 class TestAcceptBatch:
@@ -114,10 +114,10 @@ class TestAcceptBatch:
     def test_header_mode_names_the_record_with_the_invalid_timestamp(self) -> None:
         times = [NOW, NOW + 60_001, NOW]
         batch = build_batch([Record(index, time, b"k", b"v") for index, time in enumerate(times)])
-        with pytest.raises(BatchRefused) as refused:
+        with pytest.raises(BatchRefused) as caught:
             accept_batch(memoryview(batch), BatchRules.of(WINDOW), NOW)
-        assert refused.value.code == ErrorCode.INVALID_TIMESTAMP
-        assert [error.batch_index for error in refused.value.record_errors] == [1]
+        assert caught.value.code == ErrorCode.INVALID_TIMESTAMP
+        assert [error.batch_index for error in caught.value.record_errors] == [1]
 
     @pytest.mark.parametrize("codec", Codec)
     def test_mutated_batches_are_rejected_or_valid(self, codec: Codec) -> None:
@@ -127,13 +127,13 @@ class TestAcceptBatch:
             BatchRules.of(LogConfig(cleanup_policy=("compact",))),
             BatchRules.of(LogConfig(compression_type="zstd", message_timestamp_type="LogAppendTime")),
         ]
-        for turn in range(1000):
+        for iteration in range(1000):
             batch = bytearray(original)
             for _ in range(rng.randint(1, 4)):
                 batch[rng.randrange(layout.ATTRIBUTES_AT, len(batch))] = rng.randrange(256)
             set_crc(batch)
             try:
-                accepted = accept_batch(memoryview(batch), topics[turn % 2], NOW)
+                accepted = accept_batch(memoryview(batch), topics[iteration % 2], NOW)
             except BatchRefused:
                 continue
             assert check_crc(accepted.batch)

@@ -25,7 +25,7 @@ def test_only_one_process_holds_the_lock(tmp_path: Path) -> None:
         assert folder.is_held()
 
 
-def test_a_reader_is_not_taken_for_a_run(tmp_path: Path) -> None:
+def test_reader_does_not_count_as_a_run(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     with folder:
         pass

@@ -1,4 +1,4 @@
-"""Compacts the log of a workbench without a broker and its cleaner process."""
+"""Compaction of a workbench's log without a broker and its cleaner process."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def keyed(
 def compact(
     bench: Workbench, checkpoint: int | None = None, limits: CleanerLimits = LIMITS
 ) -> tuple[int, CleanStats] | None:
-    """Run a round; returns its end offset and stats, or None if there was nothing to compact."""
+    """Run one round; return its end offset and stats, or None if the log is clean."""
     log = bench.log
     found = find_cleanable(log, checkpoint, bench.clock.ms)
     if found is None:
@@ -89,7 +89,7 @@ def batches_in(log: Log) -> list[tuple[BatchHeader, bytes]]:
 
 
 def kept_records(log: Log) -> list[Kept]:
-    """Offset, key and value of every data record on disk."""
+    """The offset, key and value of every data record on disk."""
     return [
         (record.offset, record.key, record.value)
         for header, batch in batches_in(log)

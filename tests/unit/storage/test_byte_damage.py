@@ -1,6 +1,6 @@
-"""Random bytes are flipped, truncated and zeroed in every kind of file of a log directory.
+"""Random bytes are flipped, truncated and zeroed in every type of file of a log directory.
 
-The directory opens or goes offline with a message, and a reader never gets a record that was not written.
+The directory opens, or goes offline with a message, and a reader never gets a record that was not written.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def damage(path: Path, chance: random.Random) -> None:
 
 
 def served(log: Log) -> dict[int, bytes | None]:
-    """The records that a consumer reads, which checks the CRC of batches."""
+    """The records that a consumer reads; consumers check the CRC of batches."""
     found: dict[int, bytes | None] = {}
     offset = log.start_offset
     while offset < log.end_offset:
@@ -111,7 +111,7 @@ def served(log: Log) -> dict[int, bytes | None]:
 
 
 def start(directory: Path) -> tuple[LogManager | None, Log | None]:
-    """The logs of the directory; None if it cannot be used."""
+    """The logs of the directory, or None if it cannot be opened."""
     try:
         manager = LogManager.open([str(directory)], SystemClock())
     except StorageError as error:

@@ -1,8 +1,8 @@
-"""Any bit is flipped, any range zeroed, any file emptied, truncated or removed after a clean shutdown.
+"""Bits are flipped, ranges zeroed, files emptied, truncated or removed after a clean shutdown.
 
-For every offset the answer is then the record that was written there, or an error, and never another record.
-A consumer of committed records is never shown an aborted one. What becomes of the end of the log is another
-matter: the last segment stays as it is here, and so does what tells where the log ends.
+- A read at any offset returns the record that was written there or an error, never another record.
+- A consumer of committed records never gets an aborted one.
+- The last segment and the checkpoints of the log end are not damaged here.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def zero_all(data: bytearray, chance: random.Random) -> None:
     data[:] = bytes(len(data))
 
 
-def cut(data: bytearray, chance: random.Random) -> None:
+def truncate(data: bytearray, chance: random.Random) -> None:
     del data[chance.randrange(len(data)) :]
 
 
@@ -109,10 +109,10 @@ def empty(data: bytearray, chance: random.Random) -> None:
     del data[:]
 
 
-HARMS = [flip_bit, zero_range, zero_all, cut, empty]
+DAMAGES = [flip_bit, zero_range, zero_all, truncate, empty]
 
 
-def harm(path: Path, act: Callable[[bytearray, random.Random], None], chance: random.Random) -> None:
+def damage(path: Path, act: Callable[[bytearray, random.Random], None], chance: random.Random) -> None:
     data = bytearray(path.read_bytes())
     if data:
         act(data, chance)
@@ -122,9 +122,9 @@ def harm(path: Path, act: Callable[[bytearray, random.Random], None], chance: ra
 def read_as_consumer(
     log: Log, offset: int, committed_only: bool, scrubbed: bool
 ) -> Iterator[tuple[int, bytes | None]]:
-    """The records of one fetch, as Kafka's consumer takes them; raises as a damaged answer makes it.
+    """Return the records of one fetch as Kafka's consumer reads them; raise where damage makes it fail.
 
-    Not every consumer looks at checksums: what is damaged must not even be sent once the scrubber was there.
+    Not every consumer checks CRCs: after the scrubber ran, damaged batches must not even be sent.
     """
     bound = log.last_stable_offset if committed_only else log.high_watermark
     read = log.read(offset, 1 << 20, bound)
@@ -134,7 +134,7 @@ def read_as_consumer(
     data = read.slice.read()
     producers: set[int] = set()
     batches = list(iter_batches(data))
-    assert batches, "what is sent begins with a whole batch"
+    assert batches, "a response begins with a complete batch"
     for position, header in batches:
         content = data[position : position + header.size]
         if not check_crc(content):
@@ -154,27 +154,27 @@ def read_as_consumer(
                 yield record.offset, record.value
 
 
-def check_answers(log: Log, original: Original, *, scrubbed: bool = False, step: int = 1) -> int:
-    """How many offsets returned an error."""
+def check_reads(log: Log, original: Original, *, scrubbed: bool = False, step: int = 1) -> int:
+    """Return the number of offsets that returned an error."""
     errors = 0
     for committed_only in (False, True):
         bound = log.last_stable_offset if committed_only else log.high_watermark
-        wanted = [
+        expected = [
             offset
             for offset in original.values
             if log.start_offset <= offset < bound and not (committed_only and offset in original.aborted)
         ]
         for offset in range(log.start_offset, bound, step):
-            got: dict[int, bytes | None] = {}
+            records_read: dict[int, bytes | None] = {}
             try:
-                got.update(read_as_consumer(log, offset, committed_only, scrubbed))
+                records_read.update(read_as_consumer(log, offset, committed_only, scrubbed))
             except (KafkaError, StorageError):
                 errors += 1
-                if not got:
+                if not records_read:
                     continue
-            due = [each for each in wanted if each >= offset][: len(got)]
-            assert list(got) == due, f"asked for {offset}"
-            assert all(original.values[each] == value for each, value in got.items())
+            due = [each for each in expected if each >= offset][: len(records_read)]
+            assert list(records_read) == due, f"read at {offset}"
+            assert all(original.values[each] == value for each, value in records_read.items())
     return errors
 
 
@@ -194,11 +194,11 @@ def scrub(log: Log) -> None:
 
 
 def open_damaged(
-    original: Original, directory: Path, harm_it: Callable[[Path], None], clean: bool = True
+    original: Original, directory: Path, damage_it: Callable[[Path], None], clean: bool = True
 ) -> LogManager:
     shutil.rmtree(directory, ignore_errors=True)
     shutil.copytree(original.directory, directory)
-    harm_it(directory)
+    damage_it(directory)
     if not clean:
         (directory / ".kafka_cleanshutdown").unlink()
     manager = LogManager.open([str(directory)], SystemClock())
@@ -207,7 +207,7 @@ def open_damaged(
 
 
 @pytest.mark.parametrize("kind", [".log", ".index", ".timeindex", ".txnindex", ".snapshot", "-checkpoint"])
-@pytest.mark.parametrize("act", HARMS)
+@pytest.mark.parametrize("act", DAMAGES)
 def test_damage_never_returns_other_records(
     original: Original, tmp_path: Path, kind: str, act: Callable[[bytearray, random.Random], None]
 ) -> None:
@@ -215,18 +215,18 @@ def test_damage_never_returns_other_records(
     for seed in range(rounds):
         chance = random.Random(f"{kind} {act.__name__} {seed}")
 
-        def harm_one(directory: Path, chance: random.Random = chance) -> None:
-            harm(chance.choice(victims(directory, kind, original.last_base)), act, chance)
+        def damage_file(directory: Path, chance: random.Random = chance) -> None:
+            damage(chance.choice(victims(directory, kind, original.last_base)), act, chance)
 
-        # Without a recovery point a log is recovered from its start, and truncated where it is damaged.
+        # Without a recovery point the log is recovered from its start and truncated where it is damaged.
         clean = kind in (".log", "-checkpoint") or chance.random() < 0.7
-        manager = open_damaged(original, tmp_path / "data", harm_one, clean)
+        manager = open_damaged(original, tmp_path / "data", damage_file, clean)
         log = manager.logs[PARTITION]
         step = chance.randrange(1, 8)
-        errors = check_answers(log, original, step=step)
+        errors = check_reads(log, original, step=step)
         assert errors == 0 or kind == ".log"
         scrub(log)
-        assert check_answers(log, original, scrubbed=True, step=step) == 0 or kind == ".log"
+        assert check_reads(log, original, scrubbed=True, step=step) == 0 or kind == ".log"
         manager.stop(2)
 
 
@@ -237,5 +237,5 @@ def test_removed_transaction_indexes(original: Original, tmp_path: Path) -> None
             (directory / path.relative_to(original.directory)).unlink()
 
         manager = open_damaged(original, tmp_path / "data", remove)
-        assert check_answers(manager.logs[PARTITION], original, step=3) == 0
+        assert check_reads(manager.logs[PARTITION], original, step=3) == 0
         manager.stop(2)

@@ -20,7 +20,7 @@ sys.stdin.read()
 
 
 def test_another_process_cannot_lock_the_directory(tmp_path: Path) -> None:
-    """The other process takes the kind of lock that Java takes."""
+    """The other process uses the same type of lock as Java."""
     command = [sys.executable, "-c", HOLD, str(tmp_path / ".lock")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None

@@ -34,7 +34,7 @@ def largest_file(size: int) -> Iterator[None]:
 
 @contextmanager
 def no_descriptors() -> Iterator[None]:
-    """The process may not open another file."""
+    """Prevent the process from opening another file."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
     try:
@@ -105,7 +105,7 @@ class TestErrors:
     def test_too_many_open_files_is_not_fatal(self) -> None:
         assert not DiskError("d", "d/f", "open", OSError(errno.EMFILE, "Too many open files")).fatal
 
-    def test_a_full_disk_is_recognisable(self) -> None:
+    def test_full_disk_is_recognised(self) -> None:
         error = DiskError("d", "d/f", "write to", OSError(errno.ENOSPC, "No space left on device"))
         assert error.disk_full
 

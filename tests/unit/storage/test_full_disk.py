@@ -1,4 +1,4 @@
-"""The disk becomes full between two files of one append: nothing partial may stay."""
+"""The disk becomes full between two files of one append: no partial append remains."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ABORTED = [(1, 0, 1, 2)]
 
 
 @contextmanager
-def no_room_for(suffix: str) -> Iterator[None]:
+def disk_full_for(suffix: str) -> Iterator[None]:
     """Writes to files with this suffix are partial and fail."""
     append = LocalFile.append
 
@@ -49,7 +49,7 @@ def leader(tmp_path: Path) -> Workbench:
 
 @pytest.mark.parametrize("first", [0, 7])
 def test_batches_in_flight_after_one_that_failed_on_a_full_disk_fail_too(tmp_path: Path, first: int) -> None:
-    """Otherwise librdkafka starts a new epoch and sends again what other partitions have already."""
+    """Otherwise librdkafka starts a new epoch and resends batches that other partitions already have."""
     bench = Workbench(tmp_path)
     if first:
         bench.append(batch(first, producer_id=1, producer_epoch=0, sequence=0))
@@ -57,13 +57,13 @@ def test_batches_in_flight_after_one_that_failed_on_a_full_disk_fail_too(tmp_pat
     with largest_file(bench.log.size_bytes + 10), pytest.raises(DiskError):
         bench.append(in_flight[0])
     for later in in_flight[1:]:
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             bench.append(later)
-        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert [bench.append(each).base_offset for each in in_flight] == [first, first + 1, first + 2]
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as caught:
         bench.append(batch(producer_id=1, producer_epoch=0, sequence=first + 9))
-    assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_a_new_epoch_does_not_wait_for_a_batch_of_the_old_one(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_batch_that_was_retried_through_another_leader_is_not_awaited(tmp_path
     bench.append(transactional(0))
     with largest_file(bench.log.size_bytes + 10), pytest.raises(DiskError):
         bench.append(transactional(1))
-    # Another broker is the leader for a while, and the transaction ends.
+    # Another broker leads for a while, and the transaction ends.
     for sequence in (1, 2):
         bench.log.append_follower(transactional(sequence, bench.log.end_offset), 1, NOW)
     bench.end_transaction(1, 0, commit=True, version=1)
@@ -100,14 +100,14 @@ def test_a_batch_that_was_retried_through_another_leader_is_not_awaited(tmp_path
 @pytest.mark.parametrize("suffix", [TXN_INDEX_SUFFIX, LOG_SUFFIX])
 def test_a_leader_writes_a_marker_and_its_index_entry_or_neither(leader: Workbench, suffix: str) -> None:
     before = leader.content(LOG)
-    leader.log.make_room(1, 1, 0, NOW, NOW)  # so that the append function is looked up again
-    with no_room_for(suffix):
+    leader.log.make_room(1, 1, 0, NOW, NOW)  # This forces a new lookup of the append function.
+    with disk_full_for(suffix):
         leader.log._write = leader.log.active.file.append
-        with pytest.raises(DiskError) as refused:
+        with pytest.raises(DiskError) as caught:
             leader.end_transaction(1, 1, commit=False)
     leader.log._write = leader.log.active.file.append
-    assert refused.value.disk_full
-    assert not refused.value.fatal
+    assert caught.value.disk_full
+    assert not caught.value.fatal
     assert leader.content(LOG) == before
     assert leader.log.end_offset == 1
     assert leader.log.producers.open_transactions() == [(0, 1)]
@@ -128,11 +128,11 @@ def test_a_follower_keeps_the_batches_before_a_marker_that_failed_on_a_full_disk
     (tmp_path / "follower").mkdir()
     follower = Workbench(tmp_path / "follower")
     sent = leader.content(LOG)
-    with no_room_for(TXN_INDEX_SUFFIX), pytest.raises(DiskError) as refused:
+    with disk_full_for(TXN_INDEX_SUFFIX), pytest.raises(DiskError) as caught:
         follower.log.append_as_is(sent, NOW)
-    assert not refused.value.fatal
+    assert not caught.value.fatal
     assert follower.log.end_offset == 1
-    # It fetches from its end offset again and continues.
+    # The follower fetches from its end offset again and continues.
     follower.log.append_as_is(sent[len(follower.content(LOG)) :], NOW)
     leader.append(batch())
     follower.log.append_as_is(leader.content(LOG)[len(sent) :], NOW)

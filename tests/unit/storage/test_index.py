@@ -89,7 +89,7 @@ def test_floor() -> None:
     index = offset_index(3)
     assert [index.floor_position(at) for at in (0, 9, 10, 19, 20, 99)] == [0, 0, 4200, 4200, 8400, 12600]
     times = time_index(3)
-    # The batch with the timestamp of an entry may start earlier: start at the entry before.
+    # The batch with the timestamp of an entry may start earlier, so the search starts at the previous entry.
     assert [times.floor_offset(at) for at in (0, 1000, 1001, 2000, 9999)] == [0, 0, 10, 10, 30]
 
 

@@ -1,4 +1,4 @@
-"""Indexes that do not belong to their segment are found when the log is opened, and rebuilt."""
+"""Indexes that do not match their segment are detected when the log is opened, and rebuilt."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Damage = Callable[[bytes], bytes]
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Workbench:
-    """Three segments with several entries in each index; the first has aborted transactions."""
+    """Three segments with several entries in each index; the first one has aborted transactions."""
     made = Workbench(tmp_path, CONFIG)
     for number in range(3):
         made.append_transactional(9, number, 0)
@@ -65,7 +65,7 @@ def earlier_abort(data: bytes) -> bytes:
     return data + ABORT.to_bytes()
 
 
-def cut(data: bytes) -> bytes:
+def truncate(data: bytes) -> bytes:
     return data[:-3]
 
 
@@ -85,7 +85,11 @@ def negative(data: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("kind", "damage"),
     [
-        *((kind, each) for kind in (".index", ".timeindex", ".txnindex") for each in (cut, zeros, negative)),
+        *(
+            (kind, each)
+            for kind in (".index", ".timeindex", ".txnindex")
+            for each in (truncate, zeros, negative)
+        ),
         (".index", newer_offset),
         (".index", newer_position),
         (".timeindex", newer_time),
@@ -139,7 +143,7 @@ def test_unsynced_indexes_are_rebuilt(tmp_path: Path, kind: str) -> None:
     bench.log.roll(bench.log.end_offset, NOW)
     path = index(bench, kind)
     before = path.read_bytes()
-    # Fewer entries than before, but each is right.
+    # There are fewer entries than before, but each is correct.
     path.write_bytes(before[: TIME_ENTRY.size * 2])
     log = bench.reopen(clean=False, recovery_point=recovery_point)
     assert path.read_bytes() == before
@@ -158,7 +162,7 @@ def test_a_flush_syncs_transaction_indexes(tmp_path: Path) -> None:
     bench.end_transaction(9, 2, commit=False)
     running.run()
     bench.log.mark_flushed(running, NOW)
-    # It got an entry after the flush started.
+    # The index got an entry after the flush started.
     assert path in bench.log.sync_targets().paths
     bench.log.flush(NOW)
     assert path not in bench.log.sync_targets().paths
@@ -174,6 +178,8 @@ def test_a_transaction_index_is_compared_with_its_checksum(tmp_path: Path) -> No
     known = segment.txn_index.checksum()
     assert find_fault(segment, bench.log.end_offset, known) is None
     earlier = TxnIndexChecksum(34, crc32c(bench.content("00000000000000000000.txnindex")[:34]))
-    assert find_fault(segment, bench.log.end_offset, earlier) is None, "Apache Kafka has gone on with it"
+    assert find_fault(segment, bench.log.end_offset, earlier) is None, (
+        "Apache Kafka has appended to the index"
+    )
     other = TxnIndexChecksum(known.size, known.checksum ^ 1)
     assert "does not match its checksum" in (find_fault(segment, bench.log.end_offset, other) or "")

@@ -28,14 +28,14 @@ class TestAssign:
         epochs.assign(8, 50)
         assert epochs.entries() == [(1, 0), (3, 20), (8, 50)]
 
-    def test_a_lower_epoch_removes_higher_ones(self) -> None:
+    def test_lower_epoch_removes_higher_ones(self) -> None:
         epochs = cache()
         epochs.assign(4, 30)
         assert epochs.entries() == [(1, 0), (3, 20), (4, 30)]
 
 
 @pytest.mark.parametrize(
-    ("epoch", "answer"),
+    ("epoch", "end"),
     [
         (7, EpochEnd(7, 90)),
         (8, EpochEnd(-1, -1)),
@@ -47,8 +47,8 @@ class TestAssign:
         (6, EpochEnd(3, 50)),
     ],
 )
-def test_end_of_an_epoch(epoch: int, response: EpochEnd) -> None:
-    assert cache().end_of(epoch, 90) == response
+def test_end_of_an_epoch(epoch: int, end: EpochEnd) -> None:
+    assert cache().end_of(epoch, 90) == end
 
 
 def test_an_empty_cache_has_no_end() -> None:

@@ -30,7 +30,7 @@ def tidied(log_path: Path) -> set[str]:
     return {f"{int(name[:20])}{name[20:]}" for name in left}
 
 
-def test_nothing_to_do(log_path: Path) -> None:
+def test_clean_directory(log_path: Path) -> None:
     put(log_path, 0, ".log", 0, 5)
     put(log_path, 0, ".index")
     assert tidied(log_path) == {"0.log", "0.index"}
@@ -44,7 +44,7 @@ def test_deleted_cleaned_and_temporary_files_are_removed(log_path: Path) -> None
     assert tidied(log_path) == {"0.log"}
 
 
-def test_a_complete_swap_replaces_what_it_covers(log_path: Path) -> None:
+def test_complete_swap_replaces_the_covered_segments(log_path: Path) -> None:
     for base in (0, 10, 20, 30):
         for ending in (".log", ".index", ".timeindex", ".txnindex"):
             put(log_path, base, ending, base, base + 9)

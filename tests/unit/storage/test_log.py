@@ -61,9 +61,9 @@ class TestAppend:
         bench.append(batch(producer_id=1, producer_epoch=0, sequence=0))
         data = batch(producer_id=1, producer_epoch=0, sequence=5)
         before = bytes(data)
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             bench.append(data)
-        assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert bytes(data) == before
         assert bench.log.end_offset == 1
 
@@ -76,7 +76,7 @@ class TestAppend:
 
 
 class TestFailedWrites:
-    def test_a_full_disk_leaves_the_log_as_it_was(self, bench: Workbench) -> None:
+    def test_full_disk_leaves_the_log_unchanged(self, bench: Workbench) -> None:
         bench.append(batch(producer_id=1, producer_epoch=0, sequence=0))
         size = bench.log.size_bytes
         big = batch(value=bytes(5000), producer_id=1, producer_epoch=0, sequence=1)
@@ -130,9 +130,9 @@ class TestFailedWrites:
             lambda: bench.log.delete_records_before(0),
         ]
         for attempt in attempts:
-            with pytest.raises(KafkaError) as refused:
+            with pytest.raises(KafkaError) as caught:
                 attempt()
-            assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+            assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         assert bench.log.delete_old_segments(NOW + 10**12) == 0
         bench.log.close(NOW)
         assert "00000000000000000000.timeindex" not in bench.names()
@@ -253,7 +253,7 @@ class TestVerbatim:
         assert bench.content("00000000000000000000.log") == data
         assert bench.log.epochs.entries() == [(0, 0), (1, 4), (2, 8)]
 
-    def test_they_are_spread_over_segments(self, tmp_path: Path) -> None:
+    def test_batches_are_spread_over_segments(self, tmp_path: Path) -> None:
         size = len(batch())
         bench = Workbench(tmp_path, LogConfig(segment_bytes=2 * size))
         bench.log.append_as_is(b"".join(batch(base_offset=at, leader_epoch=0) for at in range(5)), NOW)
@@ -321,9 +321,9 @@ class TestVerbatim:
         self, bench: Workbench, data: bytearray, code: ErrorCode
     ) -> None:
         bench.append(batch())
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             bench.log.append_as_is(data, NOW)
-        assert refused.value.code is code
+        assert caught.value.code is code
         assert bench.log.end_offset == 1
 
 
@@ -347,7 +347,7 @@ class TestTransactions:
         bench.end_transaction(1, 1, commit=False)
         bench.end_transaction(3, 0, commit=False)
         bench.commit_all()
-        # The first abort leaves producer 1 open since offset 0; the third had no data.
+        # The first abort leaves producer 1 open since offset 0; the third one had no data.
         assert bench.log.aborted_transactions(0, 100) == [(2, 1, 2, 0), (1, 0, 3, 4)]
         assert len(bench.content("00000000000000000000.txnindex")) == 2 * 34
 
@@ -359,27 +359,27 @@ class TestTransactions:
 
     def test_late_markers_are_rejected(self, bench: Workbench) -> None:
         bench.append_transactional(1, 0, 0)
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             bench.end_transaction(1, 0, commit=True)
-        assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
         assert bench.end_transaction(1, 0, commit=True, version=1).base_offset == 1
 
     def test_a_data_batch_is_not_a_marker(self, bench: Workbench) -> None:
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             bench.log.append_marker(batch(), 0, NOW)
-        assert refused.value.code is ErrorCode.INVALID_RECORD
+        assert caught.value.code is ErrorCode.INVALID_RECORD
 
     def test_version_two_transactions_bump_the_epoch_each_time(self, bench: Workbench) -> None:
         for epoch in range(3):
             bench.append_transactional(1, epoch, 0)
             bench.end_transaction(1, epoch + 1, commit=True)
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             bench.append_transactional(1, 1, 1)
-        assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 class TestHighWatermark:
-    def test_it_only_increases_and_stays_within_the_log(self, bench: Workbench) -> None:
+    def test_high_watermark_only_increases_and_stays_within_the_log(self, bench: Workbench) -> None:
         bench.append_many(3)
         assert bench.log.advance_high_watermark(2)
         assert not bench.log.advance_high_watermark(1)

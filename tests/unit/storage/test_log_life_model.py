@@ -36,7 +36,7 @@ class Stored(NamedTuple):
     key: bytes | None
     value: bytes | None
     producer_id: int
-    """Producer id of its transaction, -1 without one."""
+    """The producer id of the record's transaction, or -1."""
 
 
 class LogLife(RuleBasedStateMachine):
@@ -50,7 +50,7 @@ class LogLife(RuleBasedStateMachine):
         self.sequence = 0
         self.transactions = 0
         self.open: dict[int, int] = {}
-        """Producers with an open transaction, and their next sequence."""
+        """The producers with an open transaction, and their next sequence."""
         self.aborted: set[int] = set()
 
     @initialize()
@@ -149,7 +149,7 @@ class LogLife(RuleBasedStateMachine):
         self.bench.commit_all()
 
     @invariant()
-    def the_log_is_what_the_list_says(self) -> None:
+    def log_equals_the_list(self) -> None:
         log = self.bench.log
         assert (log.start_offset, log.end_offset) == (self.start, self.end)
         stable = min(
@@ -186,9 +186,9 @@ class LogLife(RuleBasedStateMachine):
                 assert part.first_batch_offset <= offset
 
     @invariant()
-    def producers_are_known(self) -> None:
+    def producer_state_matches(self) -> None:
         entries = self.bench.log.producers.entries
-        # Retention may have deleted the batches of the producer; then a restart does not know it.
+        # Retention may have deleted the batches of the producer; after a restart it is then unknown.
         if PLAIN in entries:
             assert entries[PLAIN].next_sequence == self.sequence
         assert set(self.open) == {pid for _, pid in self.bench.log.producers.open_transactions()}

@@ -19,7 +19,7 @@ SIZE = len(batch(2, producer_id=1, producer_epoch=0, sequence=0))
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Workbench:
-    """Ten batches of two records in segments of three batches: bases 0, 6, 12, 18."""
+    """Ten batches of two records in segments of three batches, with base offsets 0, 6, 12 and 18."""
     made = Workbench(tmp_path, LogConfig(segment_bytes=3 * SIZE, index_interval_bytes=SIZE))
     for at in range(10):
         made.append(batch(2, producer_id=1, producer_epoch=0, sequence=2 * at), leader_epoch=at // 4)
@@ -36,7 +36,7 @@ def offsets(bench: Workbench) -> list[int]:
 
 
 class TestClean:
-    def test_everything_is_restored(self, bench: Workbench) -> None:
+    def test_all_state_is_restored(self, bench: Workbench) -> None:
         before = bench.log
         log = bench.reopen()
         assert (log.start_offset, log.end_offset, log.high_watermark) == (0, 20, 20)
@@ -62,7 +62,7 @@ class TestClean:
         for name in straight.names():
             if not name.endswith(".timeindex"):
                 assert straight.content(name) == stopped.content(name), name
-        # A shutdown adds a last time index entry, so there are more, but they find the same records.
+        # A shutdown adds a last time index entry, so there are more entries, but they find the same records.
         straight.reopen()
         stopped.reopen()
         for at in range(20):
@@ -70,7 +70,7 @@ class TestClean:
                 NOW + at, 40
             )
 
-    def test_nothing_is_opened_until_it_is_needed(self, bench: Workbench) -> None:
+    def test_files_are_opened_on_first_use(self, bench: Workbench) -> None:
         bench.log.close(NOW)
         before = len(os.listdir("/proc/self/fd"))
         log = bench.reopen()
@@ -110,7 +110,7 @@ class TestClean:
         assert path.read_bytes() == content
         assert offsets(bench) == list(range(20))
 
-    def test_preallocated_indexes_are_harmless(self, bench: Workbench) -> None:
+    def test_preallocated_indexes_are_read(self, bench: Workbench) -> None:
         bench.log.close(NOW)
         for base in (6, 18):
             for suffix in (".index", ".timeindex"):
@@ -249,22 +249,22 @@ class TestUnclean:
         assert bench.append(batch(2, producer_id=1, producer_epoch=0, sequence=12)).base_offset == 12
 
     def test_epochs_in_the_file_that_the_batches_contradict(self, bench: Workbench) -> None:
-        """This replica led epoch 3 at offset 10 without appending, then got records of another leader."""
+        """This replica led epoch 3 at offset 10 without appending, then fetched records of another leader."""
         Path(bench.path, "leader-epoch-checkpoint").write_bytes(b"0\n3\n0 0\n1 8\n3 10\n")
         log = bench.reopen(clean=False)
         assert log.epochs.entries() == [(0, 0), (1, 8), (2, 16)]
 
-    @pytest.mark.parametrize("cut", [1, 2, SIZE // 2, SIZE - 61, SIZE - 60, SIZE - 12, SIZE - 1])
-    def test_a_torn_tail(self, bench: Workbench, cut: int) -> None:
+    @pytest.mark.parametrize("lost_bytes", [1, 2, SIZE // 2, SIZE - 61, SIZE - 60, SIZE - 12, SIZE - 1])
+    def test_a_torn_tail(self, bench: Workbench, lost_bytes: int) -> None:
         path = log_file(bench, 18)
-        os.truncate(path, SIZE - cut)
+        os.truncate(path, SIZE - lost_bytes)
         log = bench.reopen(clean=False)
         assert log.end_offset == 18
         assert path.stat().st_size == 0
         assert offsets(bench) == list(range(18))
         assert log.producers.entries[1].next_sequence == 18
 
-    # The checksum does not cover the offset: a flip of a low bit looks like a gap of compaction.
+    # The checksum does not cover the offset: a flipped low bit looks like a gap of compaction.
     @pytest.mark.parametrize("at", [0, 8, 11, 16, 17, 21, 26, 43, 60, SIZE - 1])
     def test_a_flipped_bit_ends_the_log_there(self, bench: Workbench, at: int) -> None:
         path = log_file(bench, 6)
@@ -300,7 +300,7 @@ class TestUnclean:
     def test_a_truncated_segment_comes_back(
         self, tmp_path: Path, counts: tuple[int, ...], end_offset: int
     ) -> None:
-        """A power failure undoes its rename, but not what was appended afterwards."""
+        """A power failure undoes the rename of the segment, but not the later appends."""
         disk = SimDisk(str(tmp_path))
         bench = Workbench(tmp_path, LogConfig(segment_bytes=3 * SIZE), disk)
         bench.append_many(5, 2)

@@ -26,7 +26,7 @@ CONFIG = LogConfig()
 
 
 class Broker:
-    """A LogManager with some directories, which can be stopped, killed and started again."""
+    """A LogManager with some directories that can be stopped, killed and restarted."""
 
     def __init__(self, *paths: Path) -> None:
         self.paths = [str(path) for path in paths]
@@ -172,7 +172,7 @@ class TestRestart:
 
 
 class TestDirectoryContent:
-    def test_a_foreign_directory_stops_the_start(self, broker: Broker, tmp_path: Path) -> None:
+    def test_foreign_directory_prevents_the_start(self, broker: Broker, tmp_path: Path) -> None:
         broker.manager.stop(1)
         (tmp_path / "lost+found").mkdir()
         with pytest.raises(StorageError, match=r"lost\+found is not a partition directory"):
@@ -231,7 +231,7 @@ class TestTopics:
         for partition in range(3):
             create(manager, "t", partition)
         assert (len(free.logs), len(cordoned.logs)) == (3, 0)
-        # The controller may have placed replicas here before it knew this.
+        # The controller may have assigned replicas here before it knew of the cordon.
         manager.cordon([free.path, cordoned.path])
         create(manager, "t", 3)
         assert (len(free.logs), len(cordoned.logs)) == (3, 1)
@@ -249,14 +249,14 @@ class TestTopics:
         part = log.read(0, 1000, 3)
         broker.manager.delete(TopicPartition("t", 0))
         assert broker.manager.get(TopicPartition("t", 0)) is None
-        (gone,) = [entry.name for entry in tmp_path.iterdir() if entry.is_dir()]
-        assert re.fullmatch(r"t-0\.[0-9a-f]{32}-delete", gone)
+        (trash,) = [entry.name for entry in tmp_path.iterdir() if entry.is_dir()]
+        assert re.fullmatch(r"t-0\.[0-9a-f]{32}-delete", trash)
         # A reader still has the file open.
         assert part.slice is not None
         assert len(part.slice.read()) == log.size_bytes
         broker.clock.ms += 60_000
         broker.manager.empty_trash()
-        assert not (tmp_path / gone).exists()
+        assert not (tmp_path / trash).exists()
 
     def test_a_deletion_is_finished_after_a_restart(self, broker: Broker, tmp_path: Path) -> None:
         create(broker.manager, "t")
@@ -267,7 +267,7 @@ class TestTopics:
         broker.manager.empty_trash()
         assert not [entry for entry in tmp_path.iterdir() if entry.is_dir()]
 
-    def test_a_new_topic_inherits_nothing_from_one_of_its_name(self, broker: Broker) -> None:
+    def test_new_topic_inherits_nothing_from_a_deleted_one_of_the_same_name(self, broker: Broker) -> None:
         log = create(broker.manager, "t")
         fill(log, 10)
         log.delete_records_before(8)
@@ -293,14 +293,14 @@ class TestTopics:
         assert (tmp_path / "recovery-point-offset-checkpoint").read_text() == "0\n0\n"
 
     def test_a_log_that_failed_for_lack_of_descriptors_can_be_created_later(self, broker: Broker) -> None:
-        with no_descriptors(), pytest.raises(DiskError) as refused:
+        with no_descriptors(), pytest.raises(DiskError) as caught:
             create(broker.manager, "t")
-        assert not refused.value.fatal
+        assert not caught.value.fatal
         fill(create(broker.manager, "t"))
         assert broker.manager.directories[0].online
         assert broker.crash().logs[TopicPartition("t", 0)].end_offset == 3
 
-    def test_a_directory_with_records_is_not_taken_for_a_new_one(self, broker: Broker) -> None:
+    def test_directory_with_records_is_not_reused_for_a_new_log(self, broker: Broker) -> None:
         log = create(broker.manager, "t")
         fill(log)
         del broker.manager.directories[0].logs[TopicPartition("t", 0)]
@@ -338,7 +338,7 @@ class TestTopics:
         ("checkpoint", "end_offset"),
         [("recovery-point-offset-checkpoint", 6), ("cleaner-offset-checkpoint", 6), (None, 2)],
     )
-    def test_a_gap_is_a_loss_unless_compaction_may_have_left_it(
+    def test_gap_is_a_loss_unless_compaction_may_have_left_it(
         self, broker: Broker, tmp_path: Path, checkpoint: str | None, end_offset: int
     ) -> None:
         log = create(broker.manager, "t")
@@ -352,7 +352,7 @@ class TestTopics:
             (tmp_path / checkpoint).write_bytes(b"0\n1\nt 0 3\n")
         assert broker.start().logs[TopicPartition("t", 0)].end_offset == end_offset
 
-    def test_without_recovery_points_no_gap_is_taken_for_a_loss(self, broker: Broker, tmp_path: Path) -> None:
+    def test_without_recovery_points_no_gap_counts_as_a_loss(self, broker: Broker, tmp_path: Path) -> None:
         log = create(broker.manager, "t")
         for _ in range(2):
             fill(log)
@@ -360,7 +360,7 @@ class TestTopics:
         os.truncate(tmp_path / "t-0" / f"{0:020d}.log", len(batch()) * 2)
         (tmp_path / "recovery-point-offset-checkpoint").unlink()
         assert broker.crash().logs[TopicPartition("t", 0)].end_offset == 6
-        # Also after recovery points were written again.
+        # The same holds after recovery points were written again.
         broker.manager.write_recovery_points()
         assert broker.crash().logs[TopicPartition("t", 0)].end_offset == 6
 
@@ -377,7 +377,7 @@ class TestTopics:
         assert not (tmp_path / "replication-offset-checkpoint").exists()
 
 
-class TestDuties:
+class TestPeriodicTasks:
     def test_checkpoints_are_written_only_if_they_changed(self, broker: Broker, tmp_path: Path) -> None:
         log = create(broker.manager, "t")
         fill(log)
@@ -392,7 +392,7 @@ class TestDuties:
 
     def test_due_flushes(self, broker: Broker) -> None:
         log = create(broker.manager, "t")
-        # A new log has names to sync.
+        # A new log has directory entries to sync.
         assert broker.manager.due_flushes() == [log]
         log.flush(broker.clock.ms)
         assert broker.manager.due_flushes() == []
@@ -426,28 +426,28 @@ class TestFailures:
     ) -> None:
         manager = two.manager
         logs = [create(manager, "t", partition) for partition in range(2)]
-        bad = logs[0].directory
+        damaged = logs[0].directory
         real = LocalDisk.replace_file
 
         def failing(disk: LocalDisk, path: str, data: bytes) -> None:
-            if disk.directory == bad:
-                raise DiskError(bad, path, "write", OSError(5, "Input/output error"))
+            if disk.directory == damaged:
+                raise DiskError(damaged, path, "write", OSError(5, "Input/output error"))
             real(disk, path, data)
 
         monkeypatch.setattr(LocalDisk, "replace_file", failing)
         for log in logs:
             fill(log)
         manager.write_high_watermarks()
-        assert two.offline == [(bad, [logs[0].partition])]
+        assert two.offline == [(damaged, [logs[0].partition])]
         assert [directory.path for directory in manager.online_directories()] == [logs[1].directory]
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             fill(logs[0])
-        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         fill(logs[1])
-        # New partitions are not created there, and the shutdown leaves no clean shutdown file.
+        # New partitions are not created there, and the shutdown writes no clean shutdown file.
         assert create(manager, "u").directory == logs[1].directory
         manager.stop(3)
-        assert not Path(bad, ".kafka_cleanshutdown").exists()
+        assert not Path(damaged, ".kafka_cleanshutdown").exists()
         assert Path(logs[1].directory, ".kafka_cleanshutdown").exists()
         monkeypatch.undo()
         two.start()
@@ -460,16 +460,16 @@ class TestFailures:
         error.fatal = True
         broker.manager.report(error)
         assert not broker.manager.online_directories()
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             create(broker.manager, "t")
-        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
     def test_a_log_that_cannot_be_read_takes_its_directory_offline(self, two: Broker) -> None:
         for partition in range(2):
             fill(create(two.manager, "t", partition))
-        bad = two.manager.logs[TopicPartition("t", 0)].path
+        damaged = two.manager.logs[TopicPartition("t", 0)].path
         two.manager.stop(1)
-        segment = Path(bad, f"{0:020d}.log")
+        segment = Path(damaged, f"{0:020d}.log")
         segment.unlink()
         segment.mkdir()
         manager = two.start()

@@ -23,7 +23,7 @@ class Stored(NamedTuple):
     last: int
     timestamp: int
     sequence: int
-    """Sequence of the last record; -1 without a producer."""
+    """The sequence of the last record; -1 without a producer."""
 
 
 class LogModel(RuleBasedStateMachine):
@@ -107,7 +107,7 @@ class LogModel(RuleBasedStateMachine):
         self.bench.commit_all()
 
     @invariant()
-    def the_log_is_the_list(self) -> None:
+    def log_equals_the_list(self) -> None:
         log = self.bench.log
         assert (log.start_offset, log.end_offset) == (self.start, self.end)
         sequence = log.producers.entries[PRODUCER].next_sequence if PRODUCER in log.producers.entries else 0

@@ -27,7 +27,7 @@ def read(
 
 @pytest.fixture(params=["tail", "cold", "sealed", "reopened"])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
-    """Ten batches of two records, where a read finds them: in memory, by the index in memory, or on disk."""
+    """Ten batches of two records, found in memory, by the index in memory, or on disk."""
     config = LogConfig(index_interval_bytes=3 * SIZE)
     bench = Workbench(tmp_path, config)
     for at in range(10):
@@ -56,18 +56,18 @@ class TestRead:
         assert log.read(10, 100, 10) is EMPTY_READ
         assert log.read(15, 100, 10) is EMPTY_READ
         for offset in (-1, 21):
-            with pytest.raises(KafkaError) as refused:
+            with pytest.raises(KafkaError) as caught:
                 log.read(offset, 100, 20)
-            assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+            assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
-    def test_max_bytes_may_cut_off_any_batch_but_the_first(self, log: Log) -> None:
+    def test_max_bytes_may_truncate_any_batch_but_the_first(self, log: Log) -> None:
         part = log.read(4, 2 * SIZE + 5, 20)
         assert part.slice is not None
         assert part.slice.size == 2 * SIZE + 5
         assert bases_in(part.slice.read()) == [4, 6]
 
     @pytest.mark.parametrize("max_bytes", [0, 1, SIZE - 1])
-    def test_the_first_batch_is_returned_whole_or_not_at_all(self, log: Log, max_bytes: int) -> None:
+    def test_first_batch_is_complete_or_absent(self, log: Log, max_bytes: int) -> None:
         assert read(log, 5, max_bytes) == [4]
         assert read(log, 5, max_bytes, one=False) == []
         assert read(log, 18, max_bytes) == [18]
@@ -109,7 +109,7 @@ def test_gaps_are_skipped(tmp_path: Path) -> None:
 
 
 def test_gaps_among_the_last_batches(tmp_path: Path) -> None:
-    """As on a follower of a compacted partition: a read may start or end in a gap."""
+    """On a follower of a compacted partition a read may start or end in a gap."""
     bench = Workbench(tmp_path)
     for base in (5, 9, 20):
         bench.log.append_as_is(batch(base_offset=base, leader_epoch=0), NOW)
@@ -147,24 +147,24 @@ class TestTimestamps:
             assert found.leader_epoch == 0
         assert log.offset_for_timestamp(NOW + 92, 20) is None
 
-    def test_not_at_or_past_the_bound(self, log: Log) -> None:
+    def test_timestamp_at_or_past_the_bound_is_not_found(self, log: Log) -> None:
         assert log.offset_for_timestamp(NOW + 50, 10) is None
         found = log.offset_for_timestamp(NOW + 50, 11)
         assert found is not None
         assert found.offset == 10
 
-    def test_not_below_the_start(self, log: Log) -> None:
+    def test_timestamp_below_the_start_is_not_found(self, log: Log) -> None:
         log.advance_high_watermark(20)
         log.delete_records_before(7)
         found = log.offset_for_timestamp(0, 20)
         assert found is not None
         assert found.offset == 7
 
-    def test_the_largest(self, log: Log) -> None:
+    def test_largest_timestamp(self, log: Log) -> None:
         assert log.max_timestamp_offset(20) == (19, NOW + 91, 0)
         assert log.max_timestamp_offset(19) is None
 
-    def test_the_first_of_several_largest(self, tmp_path: Path) -> None:
+    def test_first_of_several_largest_timestamps(self, tmp_path: Path) -> None:
         bench = Workbench(tmp_path, LogConfig(segment_bytes=2 * SIZE))
         for timestamp in (NOW, NOW + 9, NOW + 9, NOW + 3, NOW + 9):
             bench.append(batch(2, timestamp=timestamp))
@@ -176,19 +176,19 @@ class TestTimestamps:
         times = [NOW + delta for delta in (5, 1, 9, 2, 8, 7, 30, 1, 31)]
         for timestamp in times:
             bench.append(batch(timestamp=timestamp))
-        for wanted in range(NOW, NOW + 33):
-            found = bench.log.offset_for_timestamp(wanted, 9)
-            first = next((at for at, timestamp in enumerate(times) if timestamp >= wanted), None)
+        for expected in range(NOW, NOW + 33):
+            found = bench.log.offset_for_timestamp(expected, 9)
+            first = next((at for at, timestamp in enumerate(times) if timestamp >= expected), None)
             assert (None if found is None else found.offset) == first
 
-    def test_nothing_in_an_empty_log(self, tmp_path: Path) -> None:
+    def test_empty_log(self, tmp_path: Path) -> None:
         log = Workbench(tmp_path).log
         assert log.max_timestamp_offset(0) is None
         assert log.offset_for_timestamp(0, 0) is None
 
 
 class TestAbortedTransactions:
-    def test_only_those_that_touch_the_range(self, tmp_path: Path) -> None:
+    def test_only_transactions_in_the_range(self, tmp_path: Path) -> None:
         bench = Workbench(tmp_path, LogConfig(segment_bytes=400))
         for epoch in range(12):
             bench.append_transactional(1, epoch, 0)

@@ -95,7 +95,7 @@ def test_a_truncation_during_a_flush_invalidates_it(bench: Workbench) -> None:
     assert bench.log.recovery_point == 0
 
 
-def test_files_that_retention_deleted_meanwhile_are_ignored(bench: Workbench) -> None:
+def test_files_deleted_by_retention_are_ignored(bench: Workbench) -> None:
     bench.append_many(3)
     targets = bench.log.sync_targets()
     bench.disk.remove_tree(bench.path)
@@ -103,11 +103,11 @@ def test_files_that_retention_deleted_meanwhile_are_ignored(bench: Workbench) ->
 
 
 def test_a_failed_sync_is_reported(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(disk: LocalDisk, path: str) -> None:
+    def failing(disk: LocalDisk, path: str) -> None:
         raise DiskError(disk.directory, path, "sync", OSError(5, "Input/output error"))
 
     bench.append_many(3)
-    monkeypatch.setattr(LocalDisk, "sync_directory", broken)
+    monkeypatch.setattr(LocalDisk, "sync_directory", failing)
     with pytest.raises(DiskError) as failed:
         bench.log.flush(NOW)
     assert failed.value.fatal
@@ -118,12 +118,12 @@ def test_a_failed_sync_is_reported(bench: Workbench, monkeypatch: pytest.MonkeyP
 def test_a_checkpoint_that_failed_on_a_full_disk_is_retried(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    def refused(disk: LocalDisk, path: str, data: ReadBuffer) -> None:
+    def fail(disk: LocalDisk, path: str, data: ReadBuffer) -> None:
         raise DiskError(disk.directory, path, "write", OSError(number, "try later"))
 
     bench.log.assign_leader_epoch(3)
     with monkeypatch.context() as patch:
-        patch.setattr(LocalDisk, "replace_file", refused)
+        patch.setattr(LocalDisk, "replace_file", fail)
         with pytest.raises(DiskError) as failed:
             bench.log.flush(NOW)
     assert not failed.value.fatal

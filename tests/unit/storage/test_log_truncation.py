@@ -14,7 +14,7 @@ SIZE = len(batch(2))
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Workbench:
-    """Ten batches of two records in segments of three batches: bases 0, 6, 12, 18."""
+    """Ten batches of two records in segments of three batches, with base offsets 0, 6, 12 and 18."""
     made = Workbench(tmp_path, LogConfig(segment_bytes=3 * SIZE, index_interval_bytes=SIZE))
     for at in range(10):
         made.append(
@@ -27,7 +27,7 @@ def bench(tmp_path: Path) -> Workbench:
 
 @pytest.mark.parametrize("offset", range(21))
 @pytest.mark.parametrize("reopens", [None, "clean", "unclean"])
-def test_to_every_offset(bench: Workbench, offset: int, reopens: str | None) -> None:
+def test_truncate_to_every_offset(bench: Workbench, offset: int, reopens: str | None) -> None:
     log = bench.log
     assert log.truncate_to(offset) == (offset < 20)
     end = offset - offset % 2
@@ -51,8 +51,8 @@ def test_to_every_offset(bench: Workbench, offset: int, reopens: str | None) -> 
 
 def test_dropped_segments_wait_in_the_trash(bench: Workbench) -> None:
     bench.log.truncate_to(7)
-    gone = {name for name in bench.names() if name.endswith(".deleted")}
-    assert {name[:20] for name in gone} == {f"{base:020d}" for base in (12, 18)}
+    trash = {name for name in bench.names() if name.endswith(".deleted")}
+    assert {name[:20] for name in trash} == {f"{base:020d}" for base in (12, 18)}
     assert not any(name.endswith(".snapshot") and int(name[:20]) > 7 for name in bench.names())
     bench.clock.ms += bench.config.file_delete_delay_ms
     bench.trash.remove_due()
@@ -72,7 +72,7 @@ def test_the_transaction_index_is_truncated_too(tmp_path: Path) -> None:
     assert bench.log.producers.open_transactions() == [(2, 1)]
 
 
-def test_below_the_first_segment_everything_is_deleted(bench: Workbench) -> None:
+def test_truncation_below_the_first_segment_deletes_everything(bench: Workbench) -> None:
     bench.log.delete_records_before(13)
     bench.log.delete_old_segments(NOW)
     assert bench.log.segments[0].base_offset == 12
@@ -80,7 +80,7 @@ def test_below_the_first_segment_everything_is_deleted(bench: Workbench) -> None
     assert (bench.log.start_offset, bench.log.end_offset) == (4, 4)
 
 
-def test_fully(bench: Workbench) -> None:
+def test_truncate_fully(bench: Workbench) -> None:
     bench.log.truncate_fully_and_start_at(100)
     log = bench.log
     assert (log.start_offset, log.end_offset, log.high_watermark, log.recovery_point) == (100, 100, 100, 100)
@@ -108,7 +108,7 @@ def test_an_epoch_without_records_is_removed_even_if_no_record_is(bench: Workben
 
 
 def test_a_truncation_that_fails_halfway_is_fatal(bench: Workbench) -> None:
-    """The producer state would still be that of before, with batches that are gone."""
+    """The producer state would still include truncated batches."""
     with no_descriptors(), pytest.raises(DiskError) as failed:
         bench.log.truncate_to(19)
     assert bench.log.end_offset == 18

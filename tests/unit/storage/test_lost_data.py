@@ -1,4 +1,4 @@
-"""Unit tests of ``ruslo.storage.lost_data``."""
+"""Lost data: its description, its log line and its removal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markers that are read from a log."""
+"""Transaction markers that are replayed from a log."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_damaged_markers() -> None:
 
 @pytest.fixture
 def ended(tmp_path: Path) -> Workbench:
-    """A transaction at 1 and 2, its uncommitted marker at 3, and a snapshot after it."""
+    """A transaction at offsets 1 and 2, its uncommitted marker at 3, and a snapshot after it."""
     bench = Workbench(tmp_path)
     bench.append_many(1)
     bench.append_transactional(1, 0, 0, count=2)
@@ -87,7 +87,7 @@ def test_an_uncommitted_marker_holds_the_last_stable_offset_after_a_restart(
     assert log.last_stable_offset == 4
 
 
-def test_an_uncommitted_marker_holds_it_after_a_truncation(ended: Workbench) -> None:
+def test_an_uncommitted_marker_holds_the_last_stable_offset_after_a_truncation(ended: Workbench) -> None:
     log = ended.log
     assert log.truncate_to(5)
     assert log.last_stable_offset == 1

@@ -17,7 +17,7 @@ def entry() -> ProducerEntry:
 
 
 def crc32c_bit_by_bit(data: bytes) -> int:
-    """The Castagnoli polynomial by definition, as a check on the library."""
+    """The Castagnoli polynomial by definition, to check the library."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte

@@ -1,4 +1,4 @@
-"""The rules for producers, row by row."""
+"""The rules of producer state, row by row."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def marker(epoch: int, *, coordinator_epoch: int = 0, commits: bool = True) -> T
 
 
 class Producers:
-    """A producer state, and the offsets of its batches."""
+    """Producer state and the offsets of the batches."""
 
     def __init__(self) -> None:
         self.states = ProducerStates()
@@ -44,7 +44,7 @@ class Producers:
         self.end_offset = base + fields[6] + 1
         return base
 
-    def refusal(self, fields: HeaderFields, *, check_sequence: bool = True, v2: bool = False) -> ErrorCode:
+    def rejection(self, fields: HeaderFields, *, check_sequence: bool = True, v2: bool = False) -> ErrorCode:
         try:
             duplicate = self.states.check(fields, check_sequence=check_sequence, transaction_v2=v2)
         except KafkaError as error:
@@ -55,7 +55,7 @@ class Producers:
 
 @pytest.fixture
 def producers() -> Producers:
-    """Seven batches of two records at epoch 1: sequences 0 to 13."""
+    """Seven batches of two records at epoch 1, with sequences 0 to 13."""
     made = Producers()
     for sequence in range(0, 14, 2):
         made.add(header(sequence, epoch=1, count=2))
@@ -64,7 +64,7 @@ def producers() -> Producers:
 
 class TestSequences:
     def test_next_in_sequence(self, producers: Producers) -> None:
-        assert producers.refusal(header(14, epoch=1)) is ErrorCode.NONE
+        assert producers.rejection(header(14, epoch=1)) is ErrorCode.NONE
 
     @pytest.mark.parametrize("sequence", [4, 6, 8, 10, 12])
     def test_each_of_the_last_five_is_a_duplicate(self, producers: Producers, sequence: int) -> None:
@@ -84,40 +84,40 @@ class TestSequences:
             (10, 4),  # two batches in one
         ],
     )
-    def test_everything_else_is_out_of_order(self, producers: Producers, sequence: int, count: int) -> None:
+    def test_other_sequences_are_out_of_order(self, producers: Producers, sequence: int, count: int) -> None:
         assert (
-            producers.refusal(header(sequence, epoch=1, count=count))
+            producers.rejection(header(sequence, epoch=1, count=count))
             is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         )
 
     def test_an_old_epoch_is_rejected_even_for_duplicates(self, producers: Producers) -> None:
-        assert producers.refusal(header(12, epoch=0, count=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
-        assert producers.refusal(header(14, epoch=0)) is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert producers.rejection(header(12, epoch=0, count=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert producers.rejection(header(14, epoch=0)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
-    def test_a_new_epoch_starts_at_zero_and_forgets_old_batches(self, producers: Producers) -> None:
-        assert producers.refusal(header(14, epoch=2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        assert producers.refusal(header(0, epoch=2)) is ErrorCode.NONE
+    def test_new_epoch_starts_at_zero_and_drops_old_batches(self, producers: Producers) -> None:
+        assert producers.rejection(header(14, epoch=2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert producers.rejection(header(0, epoch=2)) is ErrorCode.NONE
         producers.add(header(0, epoch=2))
         assert len(producers.states.entries[7].batches) == 1
-        assert producers.refusal(header(12, epoch=1, count=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert producers.rejection(header(12, epoch=1, count=2)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
     @pytest.mark.parametrize("sequence", [0, 5, MAX_SEQUENCE])
     def test_an_unknown_producer_may_start_at_any_sequence(self, sequence: int) -> None:
-        assert Producers().refusal(header(sequence)) is ErrorCode.NONE
+        assert Producers().rejection(header(sequence)) is ErrorCode.NONE
 
     def test_an_unknown_transactional_producer_of_version_two_starts_at_zero(self) -> None:
         producers = Producers()
         assert (
-            producers.refusal(header(5, transactional=True), v2=True)
+            producers.rejection(header(5, transactional=True), v2=True)
             is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         )
-        assert producers.refusal(header(0, transactional=True), v2=True) is ErrorCode.NONE
-        assert producers.refusal(header(5, transactional=True)) is ErrorCode.NONE
+        assert producers.rejection(header(0, transactional=True), v2=True) is ErrorCode.NONE
+        assert producers.rejection(header(5, transactional=True)) is ErrorCode.NONE
 
     def test_the_sequence_wraps_to_zero(self) -> None:
         producers = Producers()
         producers.add(header(MAX_SEQUENCE))
-        assert producers.refusal(header(0)) is ErrorCode.NONE
+        assert producers.rejection(header(0)) is ErrorCode.NONE
 
     def test_a_batch_may_span_the_wrap(self) -> None:
         producers = Producers()
@@ -125,41 +125,43 @@ class TestSequences:
         producers.add(spanning)
         assert producers.states.entries[7].last_sequence == 1
         assert producers.states.check(spanning) is not None
-        assert producers.refusal(header(2)) is ErrorCode.NONE
+        assert producers.rejection(header(2)) is ErrorCode.NONE
 
     def test_coordinators_skip_the_sequence_rules_but_not_the_epoch(self, producers: Producers) -> None:
-        assert producers.refusal(header(0, epoch=1), check_sequence=False) is ErrorCode.NONE
-        assert producers.refusal(header(0, epoch=0), check_sequence=False) is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert producers.rejection(header(0, epoch=1), check_sequence=False) is ErrorCode.NONE
+        assert (
+            producers.rejection(header(0, epoch=0), check_sequence=False) is ErrorCode.INVALID_PRODUCER_EPOCH
+        )
 
 
 class TestTransactions:
     def test_a_plain_batch_in_an_open_transaction(self) -> None:
         producers = Producers()
         producers.add(header(0, transactional=True))
-        assert producers.refusal(header(1)) is ErrorCode.INVALID_TXN_STATE
-        assert producers.refusal(header(1, transactional=True)) is ErrorCode.NONE
+        assert producers.rejection(header(1)) is ErrorCode.INVALID_TXN_STATE
+        assert producers.rejection(header(1, transactional=True)) is ErrorCode.NONE
 
     def test_a_marker_of_the_same_epoch_keeps_the_sequence(self) -> None:
         producers = Producers()
         producers.add(header(0, transactional=True))
         producers.states.append_marker(marker(0), 1)
-        assert producers.refusal(header(1, transactional=True)) is ErrorCode.NONE
+        assert producers.rejection(header(1, transactional=True)) is ErrorCode.NONE
 
     def test_a_marker_of_the_next_epoch_resets_the_sequence(self) -> None:
         producers = Producers()
         producers.add(header(0, transactional=True))
         producers.states.append_marker(marker(1), 1)
-        assert producers.refusal(header(1, epoch=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        assert producers.refusal(header(0, epoch=1, transactional=True), v2=True) is ErrorCode.NONE
-        assert producers.refusal(header(1, epoch=0)) is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert producers.rejection(header(1, epoch=1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert producers.rejection(header(0, epoch=1, transactional=True), v2=True) is ErrorCode.NONE
+        assert producers.rejection(header(1, epoch=0)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
     @pytest.mark.parametrize(
         ("epoch", "version", "is_open", "code"),
         [
             (4, 2, True, ErrorCode.INVALID_PRODUCER_EPOCH),
-            (5, 2, True, ErrorCode.INVALID_PRODUCER_EPOCH),  # late: the data has this epoch
+            (5, 2, True, ErrorCode.INVALID_PRODUCER_EPOCH),  # Late: the data already has this epoch.
             (6, 2, True, ErrorCode.NONE),
-            (5, 2, False, ErrorCode.NONE),  # a retry of a marker
+            (5, 2, False, ErrorCode.NONE),  # A retried marker.
             (5, 1, True, ErrorCode.NONE),
             (4, 1, True, ErrorCode.INVALID_PRODUCER_EPOCH),
             (4, 1, False, ErrorCode.INVALID_PRODUCER_EPOCH),
@@ -178,9 +180,9 @@ class TestTransactions:
     def test_a_marker_of_an_older_coordinator(self) -> None:
         producers = Producers()
         producers.states.append_marker(marker(0, coordinator_epoch=4), 0)
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             producers.states.check_marker(marker(1, coordinator_epoch=3), 2)
-        assert refused.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        assert caught.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
         producers.states.check_marker(marker(1, coordinator_epoch=4), 2)
 
     def test_an_abort_with_data_is_indexed(self) -> None:
@@ -201,7 +203,7 @@ class TestTransactions:
         producers.add(header(0, transactional=True))
         assert states.first_unstable_offset(1) == 0
         states.append_marker(marker(1), 1)
-        # Completed, but the marker is not below the high watermark.
+        # The transaction is complete, but its marker is not below the high watermark.
         assert states.first_unstable_offset(1) == 0
         assert states.has_transactions
         assert states.first_unstable_offset(2) is None
@@ -241,12 +243,12 @@ class TestGuards:
         producers = Producers()
         guard = producers.states.guard(7, 0, 0, NOW)
         producers.states.append_marker(marker(0), 0)
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             producers.states.check(header(0, transactional=True), guard=guard)
-        assert refused.value.code is ErrorCode.INVALID_TXN_STATE
-        with pytest.raises(KafkaError) as refused:
+        assert caught.value.code is ErrorCode.INVALID_TXN_STATE
+        with pytest.raises(KafkaError) as caught:
             producers.states.check_epoch_and_guard(7, 0, guard)
-        assert refused.value.code is ErrorCode.INVALID_TXN_STATE
+        assert caught.value.code is ErrorCode.INVALID_TXN_STATE
 
     def test_a_duplicate_in_the_open_transaction_is_detected(self) -> None:
         producers = Producers()
@@ -259,19 +261,19 @@ class TestGuards:
         producers = Producers()
         producers.add(header(0, transactional=True))
         producers.states.append_marker(marker(0), 1)
-        assert producers.refusal(header(0, transactional=True)) is ErrorCode.UNKNOWN_PRODUCER_ID
-        # Also while the next transaction is open.
+        assert producers.rejection(header(0, transactional=True)) is ErrorCode.UNKNOWN_PRODUCER_ID
+        # The same holds while the next transaction is open.
         producers.add(header(1, transactional=True))
-        assert producers.refusal(header(0, transactional=True)) is ErrorCode.UNKNOWN_PRODUCER_ID
+        assert producers.rejection(header(0, transactional=True)) is ErrorCode.UNKNOWN_PRODUCER_ID
 
-    def test_no_batch_overtakes_one_that_waits(self) -> None:
+    def test_no_batch_overtakes_a_waiting_one(self) -> None:
         producers = Producers()
         states = producers.states
         guard = states.guard(7, 0, 0, NOW)
         states.guard(7, 0, 5, NOW)
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             states.check(header(5, transactional=True), guard=guard)
-        assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert states.check(header(0, transactional=True), guard=guard) is None
         # A newer epoch has its own lowest sequence.
         states.guard(7, 1, 3, NOW)
@@ -281,9 +283,9 @@ class TestGuards:
         producers = Producers()
         producers.states.append_marker(marker(4), 0)
         guard = producers.states.guard(7, 3, 0, NOW)
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             producers.states.check_epoch_and_guard(7, 3, guard)
-        assert refused.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert caught.value.code is ErrorCode.INVALID_PRODUCER_EPOCH
         producers.states.check_epoch_and_guard(7, 4, producers.states.guard(7, 4, 0, NOW))
 
     def test_guards_expire(self) -> None:

@@ -16,7 +16,7 @@ HOUR = 3_600_000
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Workbench:
-    """Segments 0, 4, 8 of two batches each, one hour apart; the newest is the active one."""
+    """Segments 0, 4 and 8 of two batches each, one hour apart; the newest one is active."""
     config = LogConfig(segment_bytes=2 * SIZE, retention_ms=-1)
     made = Workbench(tmp_path, config)
     for at in range(6):
@@ -78,9 +78,7 @@ class TestSize:
             (0, [12]),
         ],
     )
-    def test_the_size_never_falls_below_the_limit(
-        self, bench: Workbench, limit: int, left: list[int]
-    ) -> None:
+    def test_size_never_falls_below_the_limit(self, bench: Workbench, limit: int, left: list[int]) -> None:
         configure(bench, retention_bytes=limit)
         bench.log.delete_old_segments(NOW)
         assert bases(bench) == left
@@ -98,32 +96,32 @@ class TestStart:
         assert bases(bench) == left
         assert bench.log.start_offset == start
 
-    def test_minus_one_is_the_high_watermark(self, bench: Workbench) -> None:
+    def test_minus_one_means_the_high_watermark(self, bench: Workbench) -> None:
         assert bench.log.delete_records_before(-1) == 12
 
-    def test_a_lower_offset_changes_nothing(self, bench: Workbench) -> None:
+    def test_lower_offset_changes_nothing(self, bench: Workbench) -> None:
         bench.log.delete_records_before(5)
         assert bench.log.delete_records_before(2) == 5
 
     @pytest.mark.parametrize("offset", [13, -2])
-    def test_past_the_high_watermark(self, bench: Workbench, offset: int) -> None:
-        with pytest.raises(KafkaError) as refused:
+    def test_offset_past_the_high_watermark_is_rejected(self, bench: Workbench, offset: int) -> None:
+        with pytest.raises(KafkaError) as caught:
             bench.log.delete_records_before(offset)
-        assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+        assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
-    def test_not_on_a_compacted_topic(self, bench: Workbench) -> None:
+    def test_compacted_topic_is_rejected(self, bench: Workbench) -> None:
         configure(bench, cleanup_policy=("compact",))
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             bench.log.delete_records_before(1)
-        assert refused.value.code is ErrorCode.POLICY_VIOLATION
+        assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
-    def test_it_survives_a_restart_by_the_checkpoint(self, bench: Workbench) -> None:
+    def test_log_start_offset_survives_a_restart_by_the_checkpoint(self, bench: Workbench) -> None:
         bench.log.delete_records_before(5)
         assert bench.reopen(start_offset=5).start_offset == 5
 
 
 class TestLimits:
-    def test_nothing_above_the_high_watermark(self, tmp_path: Path) -> None:
+    def test_nothing_above_the_high_watermark_is_deleted(self, tmp_path: Path) -> None:
         bench = Workbench(tmp_path, LogConfig(segment_bytes=SIZE, retention_ms=0))
         bench.append_many(4, 2)
         bench.log.advance_high_watermark(5)

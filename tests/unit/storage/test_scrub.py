@@ -18,7 +18,7 @@ SIZE = len(batch(2))
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Workbench:
-    """Four segments of eight batches with two records each, and an active one."""
+    """Four segments of eight batches with two records each, and an active segment."""
     bench = Workbench(tmp_path, LogConfig(segment_bytes=8 * SIZE, index_interval_bytes=SIZE))
     bench.append_many(36, 2)
     bench.commit_all()
@@ -42,7 +42,7 @@ def change(segment: Segment, kind: str, position: int, data: bytes = b"\xff") ->
     segment.release_files()
 
 
-def test_a_sound_log(bench: Workbench) -> None:
+def test_valid_log(bench: Workbench) -> None:
     for segment in bench.log.segments:
         found = scrub(bench.log, segment)
         assert (found.damage, found.problems) == ([], [])
@@ -107,8 +107,8 @@ def test_an_index_is_rebuilt(bench: Workbench, kind: str) -> None:
     assert scrub(bench.log, segment).problems == []
 
 
-@pytest.mark.parametrize("harm", [lambda data: b"", lambda data: data[:9] + b"\1" + data[10:]])
-def test_a_transaction_index_is_rebuilt(tmp_path: Path, harm: Callable[[bytes], bytes]) -> None:
+@pytest.mark.parametrize("damage_file", [lambda data: b"", lambda data: data[:9] + b"\1" + data[10:]])
+def test_a_transaction_index_is_rebuilt(tmp_path: Path, damage_file: Callable[[bytes], bytes]) -> None:
     bench = Workbench(tmp_path)
     for producer_id in (7, 8):
         bench.append_transactional(producer_id, 0, 0, 3)
@@ -119,14 +119,14 @@ def test_a_transaction_index_is_rebuilt(tmp_path: Path, harm: Callable[[bytes], 
     segment = bench.log.segments[0]
     aborts = list(segment.txn_index.entries())
     path = Path(segment.path_of(TXN_INDEX_SUFFIX))
-    path.write_bytes(harm(path.read_bytes()))
+    path.write_bytes(damage_file(path.read_bytes()))
     found = scrub(bench.log, segment)
     assert [TXN_INDEX_SUFFIX in problem for problem in found.problems] == [True]
     assert list(segment.txn_index.entries()) == aborts
     assert bench.log.aborted_transactions(0, 99) == aborts
 
 
-def test_compacted_segments_are_sound(tmp_path: Path) -> None:
+def test_compacted_segments_are_valid(tmp_path: Path) -> None:
     bench = Workbench(tmp_path, COMPACTED)
     for number in range(60):
         bench.append(keyed([(b"k%d" % (number % 7), b"v" * 50)]))
@@ -137,7 +137,7 @@ def test_compacted_segments_are_sound(tmp_path: Path) -> None:
         assert (found.damage, found.problems) == ([], [])
 
 
-def test_a_log_that_was_truncated_meanwhile_is_not_changed(bench: Workbench) -> None:
+def test_log_truncated_during_the_scrub_is_not_changed(bench: Workbench) -> None:
     segment = bench.log.segments[1]
     found = SegmentScrub(bench.log, segment, None)
     assert not found.step(SIZE)

@@ -36,7 +36,7 @@ def bench(tmp_path: Path) -> Workbench:
 
 
 def update(log: Log) -> None:
-    """Forty records of four keys."""
+    """Write forty records of four keys."""
     for number in range(40):
         data = keyed([(b"key-%d" % (number % 4), b"%d" % number)])
         log.append_leader(data, HEADER.unpack_from(data), 0, NOW)
@@ -54,7 +54,7 @@ def expected() -> list[tuple[int, bytes | None]]:
     return [(number, b"%d" % number) for number in range(36, 40)]
 
 
-def test_readers_have_a_log_at_every_step(bench: Workbench) -> None:
+def test_readers_find_a_complete_log_at_every_step(bench: Workbench) -> None:
     before = records_from(bench.log)
     ready = cleaned(bench.log)
     assert records_from(bench.log) == before
@@ -69,7 +69,7 @@ def test_readers_have_a_log_at_every_step(bench: Workbench) -> None:
     assert bench.log.swap is None
 
 
-def test_a_reader_of_an_old_segment_can_continue(bench: Workbench) -> None:
+def test_reader_of_a_replaced_segment_can_continue(bench: Workbench) -> None:
     part = bench.log.read(0, 1 << 20, 40)
     assert part.slice is not None
     data = part.slice.read()
@@ -82,7 +82,7 @@ def test_a_reader_of_an_old_segment_can_continue(bench: Workbench) -> None:
     assert part.slice.read() == data
 
 
-def test_a_log_that_lost_a_source_keeps_what_it_has(bench: Workbench) -> None:
+def test_log_that_lost_a_source_segment_is_not_changed(bench: Workbench) -> None:
     first, *_ = cleaned(bench.log)
     bench.log.config = COMPACTED
     bench.log.advance_start_offset(bench.log.segments[1].base_offset)
@@ -145,8 +145,8 @@ def test_work_on_the_event_loop_does_not_depend_on_the_number_of_segments(tmp_pa
     assert operations[0] == operations[1]
 
 
-def settle_beside(swap: SegmentSwap, act: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retire the old segments, and halfway run another thread as far as it can get."""
+def retire_concurrently(swap: SegmentSwap, act: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retire the old segments; halfway run another thread as far as it gets."""
     sync_directory = LocalDisk.sync_directory
     other = Thread(target=act)
 
@@ -165,20 +165,20 @@ def test_a_log_that_is_truncated_during_a_swap(bench: Workbench, monkeypatch: py
     """The log soon has new segments with the names of the replaced ones."""
     bases = [segment.base_offset for segment in bench.log.segments]
 
-    def cut_and_go_on() -> None:
+    def truncate_and_append() -> None:
         bench.log.truncate_to(0)
         update(bench.log)
 
     swap = SegmentSwap(bench.log, cleaned(bench.log)[0], NOW)
     assert swap.begin()
-    settle_beside(swap, cut_and_go_on, monkeypatch)
+    retire_concurrently(swap, truncate_and_append, monkeypatch)
     assert [segment.base_offset for segment in bench.log.segments] == bases[:-1]
     bench.reopen(clean=False)
     assert [offset for offset, _ in records_from(bench.log)] == list(range(40))
 
 
 def test_a_partition_that_is_recreated_during_a_swap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its directory and first segment have the names of the deleted ones."""
+    """The new directory and its first segment have the names of the deleted ones."""
 
     def start() -> LogManager:
         manager = LogManager.open([str(tmp_path)], ManualClock())
@@ -196,7 +196,7 @@ def test_a_partition_that_is_recreated_during_a_swap(tmp_path: Path, monkeypatch
     log.advance_high_watermark(40)
     swap = SegmentSwap(log, cleaned(log)[0], NOW)
     assert swap.begin()
-    settle_beside(swap, recreate, monkeypatch)
+    retire_concurrently(swap, recreate, monkeypatch)
     manager.abandon()
     manager = start()
     assert [offset for offset, _ in records_from(manager.logs[PARTITION])] == list(range(40))

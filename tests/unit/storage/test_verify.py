@@ -41,7 +41,7 @@ def damage(path: Path, position: int, byte: int | None = None) -> None:
     path.write_bytes(data)
 
 
-def test_a_sound_log_before_and_after_compaction(bench: Workbench) -> None:
+def test_valid_log_before_and_after_compaction(bench: Workbench) -> None:
     report = verify(bench)
     assert report.findings == []
     assert (report.records, report.segments) == (64, len(bench.log.segments))
@@ -68,7 +68,7 @@ def test_every_damaged_range_is_found(bench: Workbench) -> None:
     assert report.records == 60
 
 
-def test_a_damaged_header_costs_only_its_batch(bench: Workbench) -> None:
+def test_damaged_header_affects_only_its_batch(bench: Workbench) -> None:
     path = Path(bench.log.segments[0].path_of(".log"))
     second_batch = 12 + int.from_bytes(path.read_bytes()[8:12], "big")
     damage(path, second_batch + 8, 0x7F)  # its length
@@ -122,7 +122,7 @@ def test_repair_removes_damaged_bytes_and_keeps_a_copy(bench: Workbench, tmp_pat
     report = verify(bench)
     (finding,) = report.findings
     repair_partition(disk, report, str(tmp_path / "kept"))
-    # The next start, even after an unclean shutdown, must not take the gap for a loss.
+    # The next start, even after an unclean shutdown, must not treat the gap as a loss.
     end_offset = bench.log.end_offset
     assert read_offsets(disk, checkpoint) == {PARTITION: end_offset, TopicPartition("u", 1): 4}
     assert (tmp_path / "kept" / "t-0" / path.name).read_bytes() == damaged
@@ -134,7 +134,7 @@ def test_repair_removes_damaged_bytes_and_keeps_a_copy(bench: Workbench, tmp_pat
 
 
 def test_repair_fills_the_gap_at_the_end_of_a_segment(tmp_path: Path) -> None:
-    """In a log that is not compacted a gap there would be taken for damage."""
+    """In a log that is not compacted a gap there would count as damage."""
     bench = Workbench(tmp_path, LogConfig(segment_bytes=500))
     bench.append_many(30, 2)
     expected = records_from(bench.log)

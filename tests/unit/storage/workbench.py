@@ -69,7 +69,7 @@ class Workbench:
     """The log of one partition, which can be closed, crashed and reopened."""
 
     compacted_at_most = 0
-    """The recovery point on disk before a round of compaction."""
+    """The recovery point on disk before a compaction round."""
 
     def __init__(self, directory: Path, config: LogConfig | None = None, disk: Disk | None = None) -> None:
         self.directory = str(directory)
@@ -147,12 +147,12 @@ class Workbench:
 
 
 def bases_in(data: bytes) -> list[int]:
-    """Base offsets of the whole batches in a byte range."""
+    """The base offsets of the complete batches in a byte range."""
     return [header.base_offset for _, header in iter_batches(data)]
 
 
 def records_from(log: Log, offset: int = 0, upper: int | None = None) -> list[tuple[int, bytes | None]]:
-    """(offset, value) of every record from ``offset``, read as a consumer does."""
+    """The offset and value of every record from ``offset``, read as a consumer does."""
     bound = log.end_offset if upper is None else upper
     found: list[tuple[int, bytes | None]] = []
     while offset < bound:
@@ -170,7 +170,7 @@ def records_from(log: Log, offset: int = 0, upper: int | None = None) -> list[tu
 
 
 def headers_in(log: Log) -> Sequence[tuple[int, int]]:
-    """(base offset, last offset) of every batch, over all segments."""
+    """The base offset and last offset of every batch, over all segments."""
     found = []
     for segment in log.segments:
         data = Path(segment.stem + ".log").read_bytes()

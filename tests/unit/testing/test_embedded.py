@@ -1,4 +1,4 @@
-"""Each broker here is real: a child process with its own data directory."""
+"""Brokers in child processes, each with its own data directory."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_data_and_address_survive_restart_and_kill() -> None:
     assert not folder.exists()
 
 
-def test_properties_and_a_folder_of_the_caller(tmp_path: Path) -> None:
+def test_properties_and_a_given_folder(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with EmbeddedBroker({"num.partitions": "4"}, data_dir=data) as broker:
         write(broker, b"x")
@@ -97,7 +97,7 @@ def test_starting_twice_raises() -> None:
         broker.start()
 
 
-def test_a_test_run_that_is_killed_leaves_no_broker() -> None:
+def test_killed_test_run_leaves_no_broker() -> None:
     program = (
         "import os\n"
         "from ruslo.testing import EmbeddedBroker\n"
@@ -114,7 +114,7 @@ def test_a_test_run_that_is_killed_leaves_no_broker() -> None:
     subprocess.run(["rm", "-r", folder], check=True)
 
 
-def test_a_process_with_many_open_files_can_start_one() -> None:
+def test_process_with_many_open_files_can_start_a_broker() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < 2048:
         pytest.skip("this process may not open so many files")

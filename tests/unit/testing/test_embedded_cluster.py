@@ -1,4 +1,4 @@
-"""Whole clusters in this process, with real sockets and files, and what a test can do to their nodes."""
+"""Clusters in this process, with real sockets and files, and the faults that a test can inject."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ SHORT_TIMEOUTS = {
     "socket.timeout.ms": 2000,
     "message.timeout.ms": 60_000,
 }
-"""A client of an unresponsive leader tries another broker only after its request timed out."""
+"""A client of an unresponsive leader tries another broker only after a request timeout."""
 
 
 @pytest.fixture
 def cluster(ruslo_cluster: EmbeddedCluster) -> EmbeddedCluster:
-    """The fixture of the plugin, with a topic of one partition and a record in it."""
+    """The plugin's fixture, with a topic of one partition that has one record."""
     write(ruslo_cluster, b"first")
     return ruslo_cluster
 
@@ -90,8 +90,8 @@ def test_every_broker_names_itself_as_controller(cluster: EmbeddedCluster) -> No
         admin.create_topics([NewTopic(topic, 1, 3)])[topic].result(30)
 
 
-def test_a_broker_knows_partitions_that_others_hold(ruslo_cluster: EmbeddedCluster) -> None:
-    """A client of the wrong broker must look for the leader, and not assume that the topic was deleted."""
+def test_broker_knows_partitions_on_other_brokers(ruslo_cluster: EmbeddedCluster) -> None:
+    """A client of the wrong broker must find the leader, and not assume that the topic was deleted."""
     admin = AdminClient({"bootstrap.servers": ruslo_cluster.bootstrap, **SHORT_TIMEOUTS})
     admin.create_topics([NewTopic("single", 1, 1)])["single"].result(30)
     elsewhere = next(each for each in ruslo_cluster.node_ids if each != ruslo_cluster.leader_of("single"))
@@ -135,7 +135,7 @@ def test_controlled_shutdown_of_the_controller(cluster: EmbeddedCluster) -> None
     assert read(cluster.bootstrap_of(before)) == [b"first", b"second"]
 
 
-def test_a_paused_leader_is_replaced_and_does_no_harm_when_it_resumes(
+def test_paused_leader_is_replaced_and_acknowledges_nothing_when_it_resumes(
     cluster: EmbeddedCluster,
 ) -> None:
     leader = cluster.leader_of("t")
@@ -190,7 +190,7 @@ def test_a_partitioned_coordinator_returns_no_offsets(cluster: EmbeddedCluster) 
 
 
 def fetch_offset(cluster: EmbeddedCluster, node_id: int) -> tuple[ErrorCode, int]:
-    """The committed offset of group g for t-0, as this node knows it."""
+    """The committed offset of group g for t-0 on this node."""
 
     async def fetch() -> tuple[ErrorCode, int]:
         topic = OffsetFetchRequestTopics(name="t", partition_indexes=[0])
@@ -215,7 +215,7 @@ def test_invalid_operations_raise() -> None:
             cluster.pause(1)
 
 
-def test_a_minority_cannot_start_and_leaves_nothing_behind() -> None:
+def test_minority_cannot_start_and_leaves_no_files() -> None:
     cluster = EmbeddedCluster(start_timeout_s=1)
     try:
         with pytest.raises(ClusterNodeFailed, match="Start a majority of the nodes"):

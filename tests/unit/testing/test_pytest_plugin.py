@@ -1,4 +1,4 @@
-"""The fixtures as a user's test run sees them: pytest in a process and a folder of its own."""
+"""The fixtures in a user's test run: pytest in a separate process and folder."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from ruslo.testing.sim_disk import SimDisk
 
 
 @pytest.mark.parametrize("is_synced", [True, False])
-def test_a_deletion_lasts_once_its_directory_is_synced(tmp_path: Path, is_synced: bool) -> None:
+def test_deletion_is_durable_once_its_directory_is_synced(tmp_path: Path, is_synced: bool) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"content")
     disk = SimDisk(str(tmp_path))
@@ -19,7 +19,7 @@ def test_a_deletion_lasts_once_its_directory_is_synced(tmp_path: Path, is_synced
     assert path.exists() != is_synced
 
 
-def test_what_was_renamed_to_the_name_of_a_deleted_file(tmp_path: Path) -> None:
+def test_file_renamed_to_the_name_of_a_deleted_file(tmp_path: Path) -> None:
     for name in ("old", "new"):
         (tmp_path / name).write_bytes(name.encode())
     disk = SimDisk(str(tmp_path))
@@ -29,7 +29,7 @@ def test_what_was_renamed_to_the_name_of_a_deleted_file(tmp_path: Path) -> None:
     assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"old": b"old", "new": b"new"}
 
 
-def test_a_cut_that_was_not_synced_may_be_undone(tmp_path: Path) -> None:
+def test_unsynced_truncation_may_be_undone(tmp_path: Path) -> None:
     found = set()
     path = tmp_path / "0.log"
     for seed in range(20):
@@ -46,7 +46,7 @@ def test_a_cut_that_was_not_synced_may_be_undone(tmp_path: Path) -> None:
     assert found == {b"ab", b"abcdef"}
 
 
-def test_a_cut_that_was_synced_stays(tmp_path: Path) -> None:
+def test_synced_truncation_is_durable(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     path.write_bytes(b"abcdef")
     disk = SimDisk(str(tmp_path))

@@ -1,4 +1,4 @@
-"""In-sync sets are proposed in requests of a bearable size, the latest proposal of each partition once."""
+"""ISR proposals are sent in requests of limited size, each with the latest proposal of a partition."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tests.support.machines.controller_bench import numbered_uuid
 
 
 class Controller:
-    """Takes everything and says nothing about it."""
+    """A controller that records requests and sends empty responses."""
 
     def __init__(self) -> None:
-        self.asked: list[list[tuple[int, int]]] = []
+        self.requests: list[list[tuple[int, int]]] = []
 
     def submit(self, request: Message, *, timeout_ms: int = 0) -> asyncio.Future[Message]:
         assert isinstance(request, AlterPartitionRequest)
         (topic,) = request.topics
-        self.asked.append([(each.partition_index, each.partition_epoch) for each in topic.partitions])
+        self.requests.append([(each.partition_index, each.partition_epoch) for each in topic.partitions])
         response: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         response.set_result(AlterPartitionResponse())
         return response
@@ -45,12 +45,12 @@ async def test_thousands_of_proposals_go_in_several_requests() -> None:
             leader = SimpleNamespace(log=log, replication=None)
             proposals.propose(cast(PartitionLeader, leader), Proposal(3, partition_epoch, ()))
     async with asyncio.timeout(30):
-        while sum(map(len, controller.asked)) < count:  # noqa: ASYNC110
+        while sum(map(len, controller.requests)) < count:  # noqa: ASYNC110
             await asyncio.sleep(0)
-    assert [len(each) for each in controller.asked] == [
+    assert [len(each) for each in controller.requests] == [
         MAX_PARTITIONS_PER_REQUEST,
         MAX_PARTITIONS_PER_REQUEST,
         10,
     ]
-    assert [each for asked in controller.asked for each in asked] == [(n, 5) for n in range(count)]
+    assert [each for requested in controller.requests for each in requested] == [(n, 5) for n in range(count)]
     await proposals.stop()

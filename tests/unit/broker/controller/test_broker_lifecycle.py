@@ -1,4 +1,4 @@
-"""A broker's life from its own side."""
+"""The life cycle of a broker: registration, heartbeats, controlled shutdown."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def create(node: AdminNode) -> None:
     await node.controller.submit(CreateTopicsRequest(topics=[topic]))
 
 
-async def test_from_start_to_stop_and_back() -> None:
+async def test_lifecycle_over_a_restart() -> None:
     node = AdminNode()
     node.raft.lead()
     lifecycle = node.lifecycle
@@ -67,7 +67,7 @@ async def test_from_start_to_stop_and_back() -> None:
     node.controller.stop()
 
 
-async def test_return_after_a_crash() -> None:
+async def test_restart_after_a_crash() -> None:
     async with admin_node() as node:
         await create(node)
         node.lifecycle.abandon()
@@ -77,10 +77,12 @@ async def test_return_after_a_crash() -> None:
         assert node.image.topics.by_name["t"].partitions[0].leader == -1
         await crashed.unfence()
         partition = node.image.topics.by_name["t"].partitions[0]
-        assert (partition.leader, partition.recovery_state) == (1, 1), "elected, but to be recovered first"
+        assert (partition.leader, partition.recovery_state) == (1, 1), (
+            "the leader is elected and must recover first"
+        )
 
 
-async def test_waits_until_there_is_a_controller() -> None:
+async def test_registration_waits_for_a_controller() -> None:
     node = AdminNode()
     registering = asyncio.create_task(node.lifecycle.register())
     await asyncio.sleep(0.01)
@@ -91,45 +93,45 @@ async def test_waits_until_there_is_a_controller() -> None:
     node.controller.stop()
 
 
-async def test_gives_up_when_it_cannot_register_in_time() -> None:
+async def test_registration_times_out() -> None:
     node = AdminNode()
     with pytest.raises(KafkaError, match="could not register within"):
         await node.new_lifecycle(registration_timeout_ms=20).register()
 
 
-async def test_does_not_wait_for_what_will_not_change() -> None:
+async def test_permanent_registration_errors_are_not_retried() -> None:
     async with admin_node() as node:
         await node.controller.submit(registration(7))
-        stolen = node.new_lifecycle(log_dirs=registration(7).log_dirs)
+        taken_over = node.new_lifecycle(log_dirs=registration(7).log_dirs)
         node.raft.lead()
         with pytest.raises(KafkaError, match="belongs to broker 7") as error:
-            await stolen.register()
+            await taken_over.register()
         assert error.value.code is ErrorCode.INVALID_REGISTRATION
 
 
-async def test_heartbeats_go_on_by_themselves() -> None:
+async def test_heartbeats_keep_the_session() -> None:
     node = AdminNode({"broker.session.timeout.ms": "600"})
     node.raft.lead()
     lifecycle = node.new_lifecycle(heartbeat_interval_ms=10)
     await lifecycle.register()
     await lifecycle.unfence()
     await asyncio.sleep(1.3)
-    assert node.image.cluster.brokers[1].active, "two sessions later it is still there"
+    assert node.image.cluster.brokers[1].active, "the broker is still unfenced after two session timeouts"
     assert await lifecycle.shut_down()
     node.controller.stop()
 
 
-async def test_stop_without_ever_having_registered() -> None:
+async def test_shutdown_without_a_registration() -> None:
     assert await AdminNode().lifecycle.shut_down()
 
 
-async def test_stop_is_not_held_up_for_ever() -> None:
+async def test_controlled_shutdown_has_a_timeout() -> None:
     async with admin_node() as node:
         node.raft.resign()
         assert not await node.lifecycle.shut_down(timeout_ms=1)
 
 
-async def test_a_lost_directory_is_reported_before_the_next_heartbeat_is_due() -> None:
+async def test_failed_directory_is_reported_before_the_next_heartbeat_is_due() -> None:
     node = AdminNode()
     node.raft.lead()
     lost: list[bytes] = []
@@ -147,7 +149,7 @@ async def test_a_lost_directory_is_reported_before_the_next_heartbeat_is_due() -
     node.controller.stop()
 
 
-async def test_a_broker_that_cannot_report_a_failed_directory_stops() -> None:
+async def test_broker_that_cannot_report_a_failed_directory_stops() -> None:
     node = AdminNode()
     node.raft.lead()
     lost: list[bytes] = []
@@ -176,7 +178,7 @@ async def test_cordoned_directories_are_reported_once_the_configs_are_known() ->
     node = AdminNode()
     node.raft.lead()
     cordoned: list[bytes] = [FIRST]
-    told: list[list[bytes] | None] = []
+    reported: list[list[bytes] | None] = []
     lifecycle = node.lifecycle = node.new_lifecycle(
         heartbeat_interval_ms=60_000, cordoned_log_dirs=lambda: cordoned, log_dirs=[FIRST, SECOND]
     )
@@ -184,12 +186,12 @@ async def test_cordoned_directories_are_reported_once_the_configs_are_known() ->
 
     def watched(request: Message, *, timeout_ms: int = 0) -> asyncio.Future[Message]:
         if isinstance(request, BrokerHeartbeatRequest):
-            told.append(request.cordoned_log_dirs)
+            reported.append(request.cordoned_log_dirs)
         return submit(request, timeout_ms=timeout_ms)
 
     lifecycle._controller = SimpleNamespace(submit=watched)
     await lifecycle.register()
-    assert set(map(str, told)) == {"None"}, "dynamic configs may still be unknown"
+    assert set(map(str, reported)) == {"None"}, "dynamic configs may still be unknown"
     await lifecycle.unfence()
     assert node.image.cluster.brokers[1].cordoned_log_dirs == (FIRST,)
     cordoned.append(SECOND)
@@ -201,7 +203,7 @@ async def test_cordoned_directories_are_reported_once_the_configs_are_known() ->
     node.controller.stop()
 
 
-async def test_a_live_broker_that_is_unregistered_registers_again() -> None:
+async def test_unregistered_broker_registers_again() -> None:
     node = AdminNode()
     node.raft.lead()
     lifecycle = node.lifecycle = node.new_lifecycle(heartbeat_interval_ms=60_000)
@@ -210,9 +212,9 @@ async def test_a_live_broker_that_is_unregistered_registers_again() -> None:
     await create(node)
     epoch = lifecycle.epoch
     await node.controller.submit(UnregisterBrokerRequest(broker_id=1))
-    assert not is_sure(lifecycle), "others lead by now"
+    assert not has_session(lifecycle), "another replica leads"
     async with asyncio.timeout(60):
-        while not is_sure(lifecycle):  # noqa: ASYNC110
+        while not has_session(lifecycle):  # noqa: ASYNC110
             await asyncio.sleep(0.001)
     broker = node.image.cluster.brokers[1]
     assert broker.active
@@ -223,14 +225,14 @@ async def test_a_live_broker_that_is_unregistered_registers_again() -> None:
 
 
 class SlowController:
-    """Takes heartbeats and answers when it is told to."""
+    """A controller that receives heartbeats and responds when the test says so."""
 
     def __init__(self) -> None:
-        self.asked: list[asyncio.Future[Message]] = []
+        self.pending: list[asyncio.Future[Message]] = []
 
     def submit(self, request: Message, *, timeout_ms: int = 0) -> asyncio.Future[Message]:
-        self.asked.append(asyncio.get_running_loop().create_future())
-        return self.asked[-1]
+        self.pending.append(asyncio.get_running_loop().create_future())
+        return self.pending[-1]
 
 
 def stopping_broker(controller: SlowController, metadata: MetadataLoader) -> BrokerLifecycle:
@@ -241,7 +243,7 @@ def stopping_broker(controller: SlowController, metadata: MetadataLoader) -> Bro
     return lifecycle
 
 
-async def test_a_hand_over_may_take_its_time_while_something_is_committed(
+async def test_controlled_shutdown_may_take_long_while_records_are_committed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lifecycle_module, "_NO_PROGRESS_TIMEOUT_MS", 20)
@@ -252,80 +254,81 @@ async def test_a_hand_over_may_take_its_time_while_something_is_committed(
         metadata.handle_commit(metadata.image.offset + 1, 1, [NoOpRecord()])
         await asyncio.sleep(0)
     assert not stopping.done()
-    assert len(controller.asked) == 1, "it does not ask twice for what is being done"
-    controller.asked[0].set_result(BrokerHeartbeatResponse(should_shut_down=True))
+    assert len(controller.pending) == 1, "the pending request is not repeated"
+    controller.pending[0].set_result(BrokerHeartbeatResponse(should_shut_down=True))
     assert await stopping
 
 
-async def test_controlled_shutdown_gives_up_when_nothing_is_committed(
+async def test_controlled_shutdown_gives_up_when_no_records_are_committed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(lifecycle_module, "_NO_PROGRESS_TIMEOUT_MS", 20)
     controller = SlowController()
     assert not await stopping_broker(controller, MetadataLoader()).shut_down()
-    assert controller.asked[0].cancelled()
+    assert controller.pending[0].cancelled()
 
 
 class SlowQuorum(UndisturbedQuorum):
-    """Knows everything when it is told to."""
+    """A quorum that catches up when the test says so."""
 
     def __init__(self, clock: SimClock) -> None:
         super().__init__(clock)
-        self.known = asyncio.Event()
-        self.last_asked_ms: int | None = None
-        """As of a controller that is cut off."""
+        self.caught_up = asyncio.Event()
+        self.fixed_contact_ms: int | None = None
+        """The last contact of a partitioned controller; None keeps the contact current."""
 
     async def catch_up(self) -> None:
-        await self.known.wait()
+        await self.caught_up.wait()
 
     def last_contact_ms(self) -> int:
-        return super().last_contact_ms() if self.last_asked_ms is None else self.last_asked_ms
+        return super().last_contact_ms() if self.fixed_contact_ms is None else self.fixed_contact_ms
 
 
-def is_sure(lifecycle: BrokerLifecycle) -> bool:
-    return lifecycle.has_session  # mypy takes a property for constant
+def has_session(lifecycle: BrokerLifecycle) -> bool:
+    return lifecycle.has_session  # mypy treats a property as constant
 
 
 async def beat(lifecycle: BrokerLifecycle, controller: SlowController) -> None:
     heartbeat = asyncio.create_task(lifecycle._heartbeat())
     await asyncio.sleep(0)
-    controller.asked.pop().set_result(BrokerHeartbeatResponse(is_fenced=False))
+    controller.pending.pop().set_result(BrokerHeartbeatResponse(is_fenced=False))
     await heartbeat
     for _ in range(3):
         await asyncio.sleep(0)
 
 
-async def test_a_session_after_silence_counts_when_what_was_decided_meanwhile_is_known() -> None:
-    """Else a coordinator that was cut off would tell what it knew before, until it hears of its successor."""
+async def test_session_after_a_partition_counts_once_the_metadata_is_current() -> None:
+    """Otherwise a partitioned coordinator would respond from stale metadata until it learns of its
+    successor."""
     clock, controller = SimClock(), SlowController()
     quorum = SlowQuorum(clock)
     identity = BrokerIdentity(broker_id=1, cluster_id="c", endpoints=[], log_dirs=[])
     lifecycle = BrokerLifecycle(
         identity, controller, MetadataLoader(), quorum, clock=clock, session_timeout_ms=1000
     )
-    quorum.known.set()
+    quorum.caught_up.set()
     await beat(lifecycle, controller)
-    assert is_sure(lifecycle)
-    quorum.known.clear()
+    assert has_session(lifecycle)
+    quorum.caught_up.clear()
     clock.run_for(900)
     await beat(lifecycle, controller)
     clock.run_for(900)
-    assert is_sure(lifecycle), "there was no silence"
+    assert has_session(lifecycle), "heartbeats never paused"
 
     clock.run_for(100)
-    assert not is_sure(lifecycle)
+    assert not has_session(lifecycle)
     for _ in range(2):
         await beat(lifecycle, controller)
-        assert not is_sure(lifecycle)
-    quorum.known.set()
+        assert not has_session(lifecycle)
+    quorum.caught_up.set()
     await beat(lifecycle, controller)
-    assert is_sure(lifecycle)
+    assert has_session(lifecycle)
 
-    # Its own controller still responds, but other nodes no longer use it.
-    quorum.last_asked_ms = clock.monotonic_ms()
+    # The broker's own controller still responds, but the other nodes no longer follow it.
+    quorum.fixed_contact_ms = clock.monotonic_ms()
     clock.run_for(900)
     await beat(lifecycle, controller)
-    assert is_sure(lifecycle)
+    assert has_session(lifecycle)
     clock.run_for(100)
-    assert not is_sure(lifecycle)
+    assert not has_session(lifecycle)
     lifecycle.abandon()

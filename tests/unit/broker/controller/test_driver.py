@@ -1,4 +1,4 @@
-"""The controller driver: answers wait for commits, and lost leadership loses nothing that was committed."""
+"""The controller driver: responses wait for commits, and lost leadership loses no committed records."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.support.brokers.live_node import until
 from tests.support.machines.controller_bench import AdminNode, admin_node, registration
 
 
-def creating(name: str, partitions: int = 1) -> CreateTopicsRequest:
+def create_request(name: str, partitions: int = 1) -> CreateTopicsRequest:
     return CreateTopicsRequest(
         topics=[CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)]
     )
 
 
-async def turns(count: int = 3) -> None:
+async def run_loop(count: int = 3) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -33,17 +33,17 @@ async def turns(count: int = 3) -> None:
 async def test_responses_are_released_by_commits_in_order() -> None:
     async with admin_node() as node:
         node.raft.commits_automatically = False
-        first = node.controller.submit(creating("a"))
-        second = node.controller.submit(creating("b"))
-        # Refused because of what is not committed yet: so this answer waits as well.
-        refused = node.controller.submit(creating("a"))
-        await turns()
-        assert [each.done() for each in (first, second, refused)] == [False] * 3
-        assert node.image.topics.by_name == {}, "the broker sees nothing that is not committed"
+        first = node.controller.submit(create_request("a"))
+        second = node.controller.submit(create_request("b"))
+        # The error depends on uncommitted records, so this response waits, too.
+        rejected = node.controller.submit(create_request("a"))
+        await run_loop()
+        assert [each.done() for each in (first, second, rejected)] == [False] * 3
+        assert node.image.topics.by_name == {}, "the broker sees only committed records"
         assert set(node.machine.image.topics.by_name) == {"a", "b"}
         node.raft.commit()
         assert set(node.image.topics.by_name) == {"a", "b"}
-        responses = [await each for each in (first, second, refused)]
+        responses = [await each for each in (first, second, rejected)]
         codes = [each.topics[0].error_code for each in responses if isinstance(each, CreateTopicsResponse)]
         assert codes == [0, 0, ErrorCode.TOPIC_ALREADY_EXISTS]
         node.raft.commits_automatically = True
@@ -55,14 +55,14 @@ async def test_the_response_is_immediate_when_nothing_is_uncommitted() -> None:
         assert response.done()
 
 
-async def test_a_broker_that_is_gone_is_fenced_though_the_log_was_full_at_first(
+async def test_disconnected_broker_is_fenced_after_a_failed_append(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    refusals = 0
+    failures = 0
 
     def full(*args: object) -> int:
-        nonlocal refusals
-        refusals += 1
+        nonlocal failures
+        failures += 1
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no space left on device")
 
     async with admin_node({"broker.session.timeout.ms": "4000"}) as node:
@@ -77,35 +77,35 @@ async def test_a_broker_that_is_gone_is_fenced_though_the_log_was_full_at_first(
         with monkeypatch.context() as patched:
             patched.setattr(node.raft, "append", full)
             node.controller.broker_gone(2, epoch)
-            # Nothing but its own timer lets the controller try again, and again.
-            await until(lambda: refusals == 2)
+            # Only the controller's own timer retries.
+            await until(lambda: failures == 2)
         await until(lambda: node.image.cluster.brokers[2].fenced)
 
 
-async def test_lost_leadership_forgets_what_was_not_committed() -> None:
+async def test_lost_leadership_drops_uncommitted_records() -> None:
     async with admin_node() as node:
-        await node.controller.submit(creating("kept"))
+        await node.controller.submit(create_request("kept"))
         node.raft.commits_automatically = False
-        lost = node.controller.submit(creating("lost"))
+        lost = node.controller.submit(create_request("lost"))
         node.raft.resign()
         with pytest.raises(KafkaError) as error:
             await lost
         assert error.value.code is ErrorCode.NOT_CONTROLLER
         assert set(node.machine.image.topics.by_name) == {"kept"}
         with pytest.raises(KafkaError) as error:
-            await node.controller.submit(creating("never"))
+            await node.controller.submit(create_request("never"))
         assert error.value.code is ErrorCode.NOT_CONTROLLER
-        # What another leader commits meanwhile arrives, and this node can lead again.
+        # Records that another leader commits in between arrive, and this node can lead again.
         node.raft.commits_automatically = True
         node.raft.lead()
-        assert isinstance(await node.controller.submit(creating("lost")), CreateTopicsResponse)
+        assert isinstance(await node.controller.submit(create_request("lost")), CreateTopicsResponse)
         assert set(node.image.topics.by_name) == set(node.machine.image.topics.by_name) == {"kept", "lost"}
 
 
-async def test_leadership_that_ends_while_something_is_appended(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_leadership_lost_during_an_append(monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader may notice only then that it has lost its quorum; the records are never committed."""
     async with admin_node() as node:
-        await node.controller.submit(creating("kept"))
+        await node.controller.submit(create_request("kept"))
         append = node.raft.append
 
         def resign_after(*args: Any) -> int:
@@ -116,24 +116,24 @@ async def test_leadership_that_ends_while_something_is_appended(monkeypatch: pyt
 
         with monkeypatch.context() as patched:
             patched.setattr(node.raft, "append", resign_after)
-            lost = node.controller.submit(creating("lost"))
+            lost = node.controller.submit(create_request("lost"))
         with pytest.raises(KafkaError) as error:
             await lost
         assert error.value.code is ErrorCode.NOT_CONTROLLER
         assert set(node.machine.image.topics.by_name) == {"kept"}
         node.raft.commits_automatically = True
         node.raft.lead()
-        await node.controller.submit(creating("after"))
+        await node.controller.submit(create_request("after"))
         assert set(node.image.topics.by_name) == set(node.machine.image.topics.by_name)
 
 
-async def test_a_follower_replays_what_others_commit() -> None:
+async def test_follower_replays_committed_records() -> None:
     leader = AdminNode()
     leader.raft.lead()
-    await turns()
+    await run_loop()
     await leader.lifecycle.register()
     await leader.lifecycle.unfence()
-    await leader.controller.submit(creating("t", 3))
+    await leader.controller.submit(create_request("t", 3))
     follower = AdminNode()
     records = [record for record, _ in leader.raft.records]
     for listener in (follower.metadata, follower.controller):
@@ -149,21 +149,21 @@ async def test_a_follower_replays_what_others_commit() -> None:
     leader.controller.stop()
 
 
-async def test_first_start_of_a_cluster_is_one_transaction() -> None:
+async def test_bootstrap_records_are_one_transaction() -> None:
     node = AdminNode()
     node.raft.lead()
-    await turns()
+    await run_loop()
     names = [type(record).__name__ for record, _ in node.raft.records]
     assert names[0] == "BeginTransactionRecord"
     assert names[-1] == "EndTransactionRecord"
     assert node.image.features.metadata_version == 30
-    # Listeners never see the end marker, and yet no reply waits for it.
+    # Listeners never see the end marker, and no response waits for it.
     response = await asyncio.wait_for(node.controller.submit(DeleteTopicsRequest(topic_names=["x"])), 60)
     assert response is not None
     node.raft.resign()
     node.raft.lead()
-    await turns()
-    assert len(node.raft.records) == len(names), "later activations write nothing"
+    await run_loop()
+    assert len(node.raft.records) == len(names), "later activations write no records"
     node.controller.stop()
 
 
@@ -182,21 +182,21 @@ async def test_silent_brokers_are_fenced_by_the_timer() -> None:
         await asyncio.wait_for(fenced.wait(), 60)
 
 
-async def test_more_changes_than_fit_into_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_records_than_fit_into_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller, "MAX_RECORDS_PER_REQUEST", 1_000)
     async with admin_node() as node:
         for name in ("a", "b"):
-            await node.controller.submit(creating(name, 800))
+            await node.controller.submit(create_request(name, 800))
         assert await node.lifecycle.shut_down()
         assert {each.leader for _, _, each in node.image.topics.partitions()} == {-1}
 
 
-async def test_a_log_that_rejects_appends() -> None:
+async def test_log_that_rejects_appends() -> None:
     async with admin_node() as node:
-        # Raft has learnt of a new leader, the driver has not been told yet.
+        # Raft knows the new leader, but the driver is not notified yet.
         node.raft.leader_id = 2
         with pytest.raises(KafkaError) as error:
-            await node.controller.submit(creating("t"))
+            await node.controller.submit(create_request("t"))
         assert error.value.code is ErrorCode.NOT_CONTROLLER
         assert node.machine.image.topics.by_name == {}
         node.raft.leader_id = 1

@@ -34,7 +34,7 @@ class Election:
     node_id: int = OURS
 
     async def catch_up(self) -> None:
-        """The metadata is up to date."""
+        """The metadata is already current."""
 
 
 def removed(by: str) -> RemoveRaftVoterResponse:
@@ -42,17 +42,18 @@ def removed(by: str) -> RemoveRaftVoterResponse:
 
 
 def forwarded(responds_late: bool) -> Message:
-    """The response when the other controller loses the leadership to this node meanwhile."""
+    """The response when this node takes the leadership from the other controller in the middle of the
+    request."""
     metadata = MetadataLoader()
 
-    async def script(asked: ReceivedRequest) -> ScriptedResponse:
-        if asked.api_key != EnvelopeRequest.API_KEY:
+    async def script(received: ReceivedRequest) -> ScriptedResponse:
+        if received.api_key != EnvelopeRequest.API_KEY:
             raise KeyError
-        assert isinstance(asked.message, EnvelopeRequest)
+        assert isinstance(received.message, EnvelopeRequest)
         election.leader_id, election.leader_endpoint = OURS, None
         metadata.handle_leader_change(OURS, 2)
         await asyncio.sleep(0.01 if responds_late else 60)
-        header, _, _ = open_envelope(asked.message)
+        header, _, _ = open_envelope(received.message)
         return EnvelopeResponse(error_code=0, response_data=envelope_response(header, removed("remotely")))
 
     async def forward() -> Message:
@@ -76,9 +77,9 @@ def forwarded(responds_late: bool) -> Message:
     return asyncio.run(asyncio.wait_for(forward(), 60))
 
 
-def test_a_node_that_becomes_leader_serves_the_request_itself() -> None:
+def test_node_that_becomes_leader_serves_the_request_itself() -> None:
     assert forwarded(responds_late=False) == removed("locally")
 
 
-def test_a_late_response_of_the_previous_controller_counts() -> None:
+def test_late_response_of_the_previous_controller_counts() -> None:
     assert forwarded(responds_late=True) == removed("remotely")

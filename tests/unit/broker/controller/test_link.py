@@ -11,35 +11,35 @@ from tests.support.brokers.scripted_broker import ReceivedRequest, ScriptedBroke
 HEARTBEAT = BrokerHeartbeatRequest.API_KEY
 
 
-def test_nothing_waits_behind_a_request_that_was_given_up() -> None:
-    """The network may have taken it, and be back long before TCP sends it again."""
-    is_cut_off = True
+def test_requests_do_not_wait_behind_an_abandoned_one() -> None:
+    """The network may have lost the request and recover long before TCP retransmits it."""
+    is_partitioned = True
     arrived = asyncio.Event()
 
-    async def answer(asked: ReceivedRequest) -> ScriptedResponse:
-        if asked.api_key != HEARTBEAT:
+    async def script(received: ReceivedRequest) -> ScriptedResponse:
+        if received.api_key != HEARTBEAT:
             raise KeyError
-        if is_cut_off:
+        if is_partitioned:
             arrived.set()
             await asyncio.Event().wait()
         return BrokerHeartbeatResponse(is_caught_up=True)
 
-    async def story() -> None:
-        nonlocal is_cut_off
-        async with ScriptedBroker(answer) as controller:
+    async def scenario() -> None:
+        nonlocal is_partitioned
+        async with ScriptedBroker(script) as controller:
             link = ControllerLink(client_id="1", connect_timeout_ms=10_000)
             endpoint = Endpoint("CONTROLLER", "127.0.0.1", controller.port)
-            asking = asyncio.ensure_future(
+            abandoned = asyncio.ensure_future(
                 link.request(endpoint, BrokerHeartbeatRequest(broker_id=1), timeout_ms=60_000)
             )
             await arrived.wait()
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
-            is_cut_off = False
+            abandoned.cancel()
+            await asyncio.gather(abandoned, return_exceptions=True)
+            is_partitioned = False
             response = await link.request(endpoint, BrokerHeartbeatRequest(broker_id=1), timeout_ms=60_000)
             assert isinstance(response, BrokerHeartbeatResponse)
             assert response.is_caught_up
             assert controller.connections == 2
             await link.close()
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 60))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -14,8 +15,8 @@ from ruslo.net.connection import Connection
 from tests.support.brokers.live_node import until
 
 
-class Line:
-    """The one end of a connection that the watch needs."""
+class FakeConnection:
+    """The part of a connection that the probes use."""
 
     def __init__(self) -> None:
         self.lose: Callable[[], None] = lambda: None
@@ -24,21 +25,21 @@ class Line:
         self.lose = callback
 
 
-def line() -> tuple[Line, Connection]:
-    made = Line()
-    return made, made  # type: ignore[return-value]
+def connection_pair() -> tuple[FakeConnection, Connection]:
+    fake = FakeConnection()
+    return fake, fake  # type: ignore[return-value]
 
 
 SESSION_MS = 60_000
-"""Longer than any of these tests."""
+"""This session timeout is longer than any of these tests."""
 
 
 class Listener:
-    """A node that accepts connections, and may be killed: its listener ends first, then what it accepted."""
+    """A broker that accepts connections. ``kill`` closes the listener, then the accepted connections."""
 
     def __init__(self) -> None:
         self.accepted: list[asyncio.StreamWriter] = []
-        self.callers: list[asyncio.StreamReader] = []
+        self.readers: list[asyncio.StreamReader] = []
 
     async def start(self) -> tuple[str, int]:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -46,7 +47,7 @@ class Listener:
         return host, port
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.callers.append(reader)
+        self.readers.append(reader)
         self.accepted.append(writer)
 
     def kill(self) -> None:
@@ -66,131 +67,122 @@ def unused_port() -> int:
         return port
 
 
-async def test_a_lost_connection_and_a_refused_one_mean_that_the_process_is_gone() -> None:
-    gone: list[tuple[int, int]] = []
-    port = unused_port()
-    watch = LivenessProbes(
-        lambda _: ("127.0.0.1", port), lambda *who: gone.append(who), session_timeout_ms=SESSION_MS
+DeadBrokers = list[tuple[int, int]]
+
+
+@asynccontextmanager
+async def probing(
+    address: tuple[str, int] | None, session_ms: int = SESSION_MS
+) -> AsyncIterator[tuple[LivenessProbes, DeadBrokers]]:
+    """Probes of a broker at ``address``, and the list of dead brokers that they report."""
+    dead: DeadBrokers = []
+    probes = LivenessProbes(
+        lambda _: address, lambda *broker: dead.append(broker), session_timeout_ms=session_ms
     )
-    ours, connection = line()
-    watch.heartbeat_received(2, 77, connection)
-    ours.lose()
-    await until(lambda: gone == [(2, 77)])
-    await watch.stop()
+    yield probes, dead
+    await probes.stop()
 
 
-@pytest.mark.stdlib_loop  # uvloop does not look names up through a method of the loop
-async def test_a_name_with_several_addresses_is_refused_when_all_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    gone: list[tuple[int, int]] = []
+@asynccontextmanager
+async def probed_listener(
+    session_ms: int = SESSION_MS,
+) -> AsyncIterator[tuple[Listener, LivenessProbes, DeadBrokers]]:
+    node = Listener()
+    async with probing(await node.start(), session_ms) as (probes, dead):
+        yield node, probes, dead
+    await node.stop()
+
+
+async def test_lost_connection_and_refused_probe_mean_that_the_process_has_ended() -> None:
+    async with probing(("127.0.0.1", unused_port())) as (probes, dead):
+        ours, connection = connection_pair()
+        probes.heartbeat_received(2, 77, connection)
+        ours.lose()
+        await until(lambda: dead == [(2, 77)])
+
+
+@pytest.mark.stdlib_loop  # uvloop does not resolve names through a method of the loop
+async def test_name_with_several_addresses_is_refused_when_all_are(monkeypatch: pytest.MonkeyPatch) -> None:
     port = unused_port()
     loop = asyncio.get_running_loop()
     resolve = loop.getaddrinfo
 
     async def both(host: str, *args: Any, **options: Any) -> list[Any]:
-        return [each for at in ("127.0.0.2", "127.0.0.3") for each in await resolve(at, *args, **options)]
+        return [
+            each
+            for address in ("127.0.0.2", "127.0.0.3")
+            for each in await resolve(address, *args, **options)
+        ]
 
     monkeypatch.setattr(loop, "getaddrinfo", both)
-    watch = LivenessProbes(
-        lambda _: ("broker.test", port), lambda *who: gone.append(who), session_timeout_ms=SESSION_MS
-    )
-    watch.probe(2, 77)
-    async with asyncio.timeout(30):
-        await until(lambda: gone == [(2, 77)])
-    await watch.stop()
+    async with probing(("broker.test", port)) as (probes, dead):
+        probes.probe(2, 77)
+        async with asyncio.timeout(30):
+            await until(lambda: dead == [(2, 77)])
 
 
-async def test_a_listening_broker_is_alive_until_the_probe_connection_ends() -> None:
-    gone: list[tuple[int, int]] = []
-    node = Listener()
-    address = await node.start()
-    watch = LivenessProbes(lambda _: address, lambda *who: gone.append(who), session_timeout_ms=SESSION_MS)
-    ours, connection = line()
-    watch.heartbeat_received(2, 77, connection)
-    ours.lose()
-    await until(lambda: len(node.accepted) == 1)
-    assert gone == []
-    node.kill()
-    await until(lambda: gone == [(2, 77)])
-    await watch.stop()
-    await node.stop()
+async def test_listening_broker_is_alive_until_the_probe_connection_ends() -> None:
+    async with probed_listener() as (node, probes, dead):
+        ours, connection = connection_pair()
+        probes.heartbeat_received(2, 77, connection)
+        ours.lose()
+        await until(lambda: len(node.accepted) == 1)
+        assert dead == []
+        node.kill()
+        await until(lambda: dead == [(2, 77)])
 
 
-async def test_a_broker_that_dies_before_its_first_heartbeat_to_a_new_controller_is_missed_at_once() -> None:
-    gone: list[tuple[int, int]] = []
-    node = Listener()
-    address = await node.start()
-    watch = LivenessProbes(lambda _: address, lambda *who: gone.append(who), session_timeout_ms=SESSION_MS)
-    watch.probe(2, 77)
-    await until(lambda: len(node.accepted) == 1)
-    node.kill()
-    await until(lambda: gone == [(2, 77)])
-    await watch.stop()
-    await node.stop()
+async def test_broker_that_dies_before_its_first_heartbeat_to_a_new_controller_is_detected_at_once() -> None:
+    async with probed_listener() as (node, probes, dead):
+        probes.probe(2, 77)
+        await until(lambda: len(node.accepted) == 1)
+        node.kill()
+        await until(lambda: dead == [(2, 77)])
 
 
-async def test_a_listening_broker_that_closes_the_connection_is_probed_again() -> None:
-    gone: list[tuple[int, int]] = []
-    node = Listener()
-    address = await node.start()
-    watch = LivenessProbes(lambda _: address, lambda *who: gone.append(who), session_timeout_ms=SESSION_MS)
-    watch.probe(2, 77)
-    await until(lambda: len(node.accepted) == 1)
-    node.accepted[0].close()
-    await until(lambda: len(node.accepted) == 2)
-    assert gone == []
-    await watch.stop()
-    await node.stop()
+async def test_listening_broker_that_closes_the_connection_is_probed_again() -> None:
+    async with probed_listener() as (node, probes, dead):
+        probes.probe(2, 77)
+        await until(lambda: len(node.accepted) == 1)
+        node.accepted[0].close()
+        await until(lambda: len(node.accepted) == 2)
+        assert dead == []
 
 
-async def test_a_heartbeat_ends_the_knocking() -> None:
-    gone: list[tuple[int, int]] = []
-    node = Listener()
-    address = await node.start()
-    watch = LivenessProbes(lambda _: address, lambda *who: gone.append(who), session_timeout_ms=SESSION_MS)
-    watch.probe(2, 77)
-    await until(lambda: len(node.accepted) == 1)
-    _, connection = line()
-    watch.heartbeat_received(2, 77, connection)
-    assert not watch._probes
-    await until(node.callers[0].at_eof)
-    assert gone == []
-    await node.stop()
-    await watch.stop()
+async def test_heartbeat_stops_the_probes() -> None:
+    async with probed_listener() as (node, probes, dead):
+        probes.probe(2, 77)
+        await until(lambda: len(node.accepted) == 1)
+        _, connection = connection_pair()
+        probes.heartbeat_received(2, 77, connection)
+        assert not probes._probes
+        await until(node.readers[0].at_eof)
+        assert dead == []
 
 
-async def test_a_silent_broker_is_left_to_the_session_timeout() -> None:
-    gone: list[tuple[int, int]] = []
-    node = Listener()
-    address = await node.start()
-    watch = LivenessProbes(lambda _: address, lambda *who: gone.append(who), session_timeout_ms=50)
-    watch.probe(2, 77)
-    await until(lambda: not watch._probes)
-    assert gone == []
-    await node.stop()
+async def test_silent_broker_is_left_to_the_session_timeout() -> None:
+    async with probed_listener(50) as (_, probes, dead):
+        probes.probe(2, 77)
+        await until(lambda: not probes._probes)
+        assert dead == []
 
 
-async def test_a_broker_with_a_new_connection_is_not_probed() -> None:
-    gone: list[tuple[int, int]] = []
-    port = unused_port()
-    watch = LivenessProbes(
-        lambda _: ("127.0.0.1", port), lambda *who: gone.append(who), session_timeout_ms=SESSION_MS
-    )
-    old, old_connection = line()
-    _, new_connection = line()
-    watch.heartbeat_received(2, 77, old_connection)
-    watch.heartbeat_received(2, 78, new_connection)
-    old.lose()
-    await asyncio.sleep(0)
-    assert not watch._probes
-    assert gone == []
-    await watch.stop()
+async def test_broker_with_a_new_connection_is_not_probed() -> None:
+    async with probing(("127.0.0.1", unused_port())) as (probes, dead):
+        old, old_connection = connection_pair()
+        _, new_connection = connection_pair()
+        probes.heartbeat_received(2, 77, old_connection)
+        probes.heartbeat_received(2, 78, new_connection)
+        old.lose()
+        await asyncio.sleep(0)
+        assert not probes._probes
+        assert dead == []
 
 
-async def test_nothing_is_concluded_without_an_address() -> None:
-    gone: list[tuple[int, int]] = []
-    watch = LivenessProbes(lambda _: None, lambda *who: gone.append(who), session_timeout_ms=SESSION_MS)
-    ours, connection = line()
-    watch.heartbeat_received(2, 77, connection)
-    ours.lose()
-    await until(lambda: not watch._probes)
-    assert gone == []
+async def test_no_probe_without_an_address() -> None:
+    async with probing(None) as (probes, dead):
+        ours, connection = connection_pair()
+        probes.heartbeat_received(2, 77, connection)
+        ours.lose()
+        await until(lambda: not probes._probes)
+        assert dead == []

@@ -1,4 +1,4 @@
-"""Changes of many partitions: made in several slices, whole or not at all, and no event overtakes another."""
+"""Changes of many partitions run in slices, are atomic, and keep the order of events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STEPS_PER_SLICE = 300
 PARTITIONS = 3 * STEPS_PER_SLICE
 
 
-def creating(name: str, partitions: int = PARTITIONS) -> CreateTopicsRequest:
+def create_request(name: str, partitions: int = PARTITIONS) -> CreateTopicsRequest:
     return CreateTopicsRequest(
         topics=[CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)]
     )
@@ -34,7 +34,7 @@ def code_of(response: Message) -> int:
     return response.topics[0].error_code
 
 
-async def test_requests_are_served_meanwhile_and_the_topic_comes_in_one_batch(
+async def test_requests_are_served_between_slices_and_the_topic_is_one_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with admin_node(scheduler=stepping_scheduler(STEPS_PER_SLICE)) as node:
@@ -49,7 +49,7 @@ async def test_requests_are_served_meanwhile_and_the_topic_comes_in_one_batch(
             return append(epoch, records, values)
 
         monkeypatch.setattr(node.raft, "append", watched)
-        response = node.controller.submit(creating("big"))
+        response = node.controller.submit(create_request("big"))
         slices = 0
         while not response.done():
             slices += 1
@@ -61,29 +61,29 @@ async def test_requests_are_served_meanwhile_and_the_topic_comes_in_one_batch(
         assert node.machine.image.topics.by_name == node.image.topics.by_name
 
 
-async def test_what_comes_meanwhile_waits_and_keeps_its_order() -> None:
+async def test_events_between_slices_wait_in_order() -> None:
     async with admin_node(scheduler=stepping_scheduler(STEPS_PER_SLICE)) as node:
         requests = [
-            creating("big"),
-            creating("big"),
+            create_request("big"),
+            create_request("big"),
             DeleteTopicsRequest(topic_names=["big"]),
-            creating("big", 2 * STEPS_PER_SLICE),
-            creating("small", 1),
+            create_request("big", 2 * STEPS_PER_SLICE),
+            create_request("small", 1),
         ]
-        first, refused, deleted, second, small = await asyncio.gather(
+        first, rejected, deleted, second, small = await asyncio.gather(
             *[node.controller.submit(each) for each in requests]
         )
         assert isinstance(deleted, DeleteTopicsResponse)
         assert deleted.responses[0].error_code == ErrorCode.NONE
-        codes = [code_of(each) for each in (first, refused, second, small)]
+        codes = [code_of(each) for each in (first, rejected, second, small)]
         assert codes == [ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.NONE, ErrorCode.NONE]
         assert len(node.image.topics.by_name["big"].partitions) == 2 * STEPS_PER_SLICE
         assert node.machine.image.topics.by_name == node.image.topics.by_name
 
 
-async def test_a_registration_that_waited_is_numbered_by_where_it_is_written() -> None:
+async def test_registration_that_waited_gets_the_offset_of_its_record() -> None:
     async with admin_node(scheduler=stepping_scheduler(STEPS_PER_SLICE)) as node:
-        created = node.controller.submit(creating("big"))
+        created = node.controller.submit(create_request("big"))
         registered = node.controller.submit(registration(7))
         await asyncio.gather(created, registered)
         assert node.image.cluster.brokers[7].epoch == node.raft.end_offset - 1
@@ -91,12 +91,12 @@ async def test_a_registration_that_waited_is_numbered_by_where_it_is_written() -
 
 @pytest.mark.parametrize("slices", range(14))
 async def test_leadership_is_lost_after_every_slice(slices: int) -> None:
-    """The machine ends up with what is committed, and the next leadership begins from there."""
+    """The machine keeps only committed records, and the next leadership starts from them."""
     async with admin_node(scheduler=stepping_scheduler(STEPS_PER_SLICE)) as node:
         names = ("big", "waits")
         responses = [
-            node.controller.submit(creating(names[0])),
-            node.controller.submit(creating("waits", 1)),
+            node.controller.submit(create_request(names[0])),
+            node.controller.submit(create_request("waits", 1)),
         ]
         for _ in range(slices):
             await asyncio.sleep(0)
@@ -111,13 +111,13 @@ async def test_leadership_is_lost_after_every_slice(slices: int) -> None:
             else:
                 assert name in committed
         node.raft.lead()
-        again = code_of(await node.controller.submit(creating("big")))
+        again = code_of(await node.controller.submit(create_request("big")))
         assert again == (ErrorCode.TOPIC_ALREADY_EXISTS if "big" in committed else ErrorCode.NONE)
         assert len(node.image.topics.by_name["big"].partitions) == PARTITIONS
         assert node.machine.image.topics.by_name == node.image.topics.by_name
 
 
-async def test_a_log_that_refuses_leaves_everything_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_append_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with admin_node(scheduler=stepping_scheduler(STEPS_PER_SLICE)) as node:
 
         def full(epoch: int, records: Sequence[VersionedRecord], values: object = None) -> int:
@@ -126,14 +126,14 @@ async def test_a_log_that_refuses_leaves_everything_as_it_was(monkeypatch: pytes
         with monkeypatch.context() as patch:
             patch.setattr(node.raft, "append", full)
             with pytest.raises(KafkaError, match="no room"):
-                await node.controller.submit(creating("big"))
+                await node.controller.submit(create_request("big"))
         assert "big" not in node.machine.image.topics.by_name
-        assert code_of(await node.controller.submit(creating("big"))) == ErrorCode.NONE
+        assert code_of(await node.controller.submit(create_request("big"))) == ErrorCode.NONE
 
 
-async def test_a_broker_goes_and_comes_with_thousands_of_leaders() -> None:
+async def test_broker_with_thousands_of_leaders_is_fenced_and_unfenced() -> None:
     async with admin_node(scheduler=stepping_scheduler(STEPS_PER_SLICE)) as node:
-        await node.controller.submit(creating("big"))
+        await node.controller.submit(create_request("big"))
         _lose_broker(node)
         await _until_leader(node, NO_LEADER)
         again = node.new_lifecycle()
@@ -147,9 +147,9 @@ async def test_a_broker_goes_and_comes_with_thousands_of_leaders() -> None:
 
 @pytest.mark.parametrize("slices", range(14))
 async def test_leadership_is_lost_after_every_slice_of_fencing(slices: int) -> None:
-    """Its partitions change in several batches: no change is lost or made twice, wherever it stops."""
+    """Fencing changes partitions in several batches: no change is lost or repeated wherever it stops."""
     async with admin_node(scheduler=stepping_scheduler(STEPS_PER_SLICE)) as node:
-        await node.controller.submit(creating("big"))
+        await node.controller.submit(create_request("big"))
         _lose_broker(node)
         for _ in range(slices):
             await asyncio.sleep(0)
@@ -158,7 +158,7 @@ async def test_leadership_is_lost_after_every_slice_of_fencing(slices: int) -> N
         node.raft.lead()
         node.controller.broker_gone(1, node.image.cluster.brokers[1].epoch)
         await _until_leader(node, NO_LEADER)
-        await node.controller.submit(creating("after", 1))
+        await node.controller.submit(create_request("after", 1))
         assert node.machine.image.topics.by_name == node.image.topics.by_name
         assert {each.partition_epoch for each in node.image.topics.by_name["big"].partitions} == {1}
         node.raft.resign()

@@ -1,4 +1,4 @@
-"""Producer ids: never allocated twice, whatever fails."""
+"""Producer ids: no id is allocated twice, whatever fails."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ruslo.model.errors import ErrorCode, KafkaError
 from tests.support.machines.controller_bench import admin_node
 
 
-async def test_many_at_once_over_several_blocks() -> None:
+async def test_many_concurrent_requests_over_several_blocks() -> None:
     async with admin_node() as node:
-        given = await asyncio.gather(*(node.producer_ids.generate() for _ in range(2500)))
-        assert sorted(given) == list(range(2500))
+        allocated = await asyncio.gather(*(node.producer_ids.generate() for _ in range(2500)))
+        assert sorted(allocated) == list(range(2500))
         await asyncio.sleep(0.01)
         other = ProducerIds(node.controller, broker_id=1, broker_epoch=lambda: node.lifecycle.epoch)
-        assert await other.generate() >= 3000, "another process begins behind all blocks handed out"
+        assert await other.generate() >= 3000, "another process starts after all allocated blocks"
         await other.stop()
 
 
-async def test_no_controller_no_ids() -> None:
+async def test_no_producer_ids_without_a_controller() -> None:
     async with admin_node() as node:
         node.raft.resign()
         with pytest.raises(KafkaError) as error:
@@ -31,7 +31,7 @@ async def test_no_controller_no_ids() -> None:
         assert await node.producer_ids.generate() == 0
 
 
-async def test_stale_epoch() -> None:
+async def test_stale_broker_epoch() -> None:
     async with admin_node() as node:
         stale = ProducerIds(node.controller, broker_id=1, broker_epoch=lambda: 1)
         with pytest.raises(KafkaError) as error:

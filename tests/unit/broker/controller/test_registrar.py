@@ -12,7 +12,7 @@ from tests.support.brokers.metadata_log import until
 from tests.support.machines.controller_bench import FEATURES, admin_node
 
 
-async def test_a_controller_registers_once_the_metadata_version_allows_it(
+async def test_controller_registers_once_the_metadata_version_allows_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(controller_registrar, "_UNSUPPORTED_BACKOFF_MS", 1)

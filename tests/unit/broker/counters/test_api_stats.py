@@ -1,4 +1,4 @@
-"""Errors are found wherever a response carries them."""
+"""Error counters find the error codes at every level of a response."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ruslo.protocol.messages.metadata_response import (
 from ruslo.protocol.messages.offset_fetch_response import OffsetFetchResponse, OffsetFetchResponseGroup
 
 
-def test_codes_at_the_top_in_lists_and_in_lists_of_lists() -> None:
+def test_codes_at_the_top_level_in_lists_and_in_nested_lists() -> None:
     assert list(error_codes_in(HeartbeatResponse(error_code=27))) == [27]
     topics = [CreatableTopicResult(error_code=code) for code in (0, 36, 17)]
     assert list(error_codes_in(CreateTopicsResponse(topics=topics))) == [36, 17]
@@ -28,12 +28,12 @@ def test_codes_at_the_top_in_lists_and_in_lists_of_lists() -> None:
     assert list(error_codes_in(DescribeGroupsResponse(groups=[DescribedGroup()]))) == []
 
 
-def test_a_list_that_may_be_absent() -> None:
+def test_nullable_list() -> None:
     group = OffsetFetchResponseGroup(group_id="g", error_code=16)
     assert list(error_codes_in(OffsetFetchResponse(groups=[group]))) == [16]
 
 
-def test_stats_of_an_api_are_made_once_and_count_by_code() -> None:
+def test_stats_of_an_api_are_created_once_and_count_by_code() -> None:
     requests = RequestStats(SystemClock())
     stats = requests.of("Heartbeat")
     assert requests.of("Heartbeat") is stats

@@ -1,4 +1,4 @@
-"""Durations in buckets that double."""
+"""Histograms of durations with buckets that double."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BITS = range(16, 36)
 
 
 @given(st.lists(st.integers(0, 1 << 63)))
-def test_each_bound_counts_what_took_less(elapsed: list[int]) -> None:
+def test_buckets_are_cumulative(elapsed: list[int]) -> None:
     durations = Durations()
     for each in elapsed:
         durations.observe(each)

@@ -1,11 +1,11 @@
-"""Traffic by topic, and the total that must not fall."""
+"""Traffic by topic, and a total that never decreases."""
 
 from __future__ import annotations
 
 from ruslo.broker.counters.traffic import Traffic
 
 
-def test_the_total_keeps_the_traffic_of_removed_topics() -> None:
+def test_total_includes_removed_topics() -> None:
     traffic = Traffic()
     traffic.of("a").bytes_in += 5
     traffic.of("b").bytes_in += 7

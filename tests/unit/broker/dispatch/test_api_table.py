@@ -1,4 +1,4 @@
-"""Which requests may follow each other without waiting for the responses."""
+"""Which requests may be pipelined."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from ruslo.broker.dispatch.api_table import CONTROLLER_HANDLERS, HANDLERS, PIPEL
 from ruslo.protocol.apis import API_BY_KEY, API_BY_NAME
 
 
-def test_pipelines_are_of_apis_that_are_served() -> None:
+def test_pipelines_contain_supported_apis() -> None:
     assert PIPELINES.keys() <= HANDLERS.keys() | CONTROLLER_HANDLERS.keys() | {"Produce"}
 
 
 def test_requests_of_a_broker_to_the_controller_are_one_pipeline() -> None:
-    """They share a connection: a heartbeat must not wait until the change of an ISR is committed."""
+    """They share a connection: a heartbeat must not wait until an ISR change is committed."""
     own = {API_BY_KEY[request.API_KEY].name for request in _LIFECYCLE_REQUESTS}
     assert {PIPELINES.get(name) for name in own} == {"housekeeping"}
     assert {controller_apis()[API_BY_NAME[name].key].pipeline for name in own} == {"housekeeping"}

@@ -1,4 +1,4 @@
-"""From frame to response: headers, versions, malformed requests, errors of handlers."""
+"""From frame to response: headers, versions, malformed requests, handler errors."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ from tests.support.clients.raw_client import connected, frame, request_bytes
 API_VERSIONS = 18
 
 
-def served(node: LiveNode) -> dict[int, ServedApi]:
-    """The table of the node's own dispatcher."""
+def supported_apis(node: LiveNode) -> dict[int, ServedApi]:
+    """The API table of the node's own dispatcher."""
     handle_frame: Any = node.node._broker_server._handle_frame
     dispatcher = handle_frame.__self__
     assert isinstance(dispatcher, Dispatcher)
@@ -52,13 +52,13 @@ def served(node: LiveNode) -> dict[int, ServedApi]:
 
 def replace_handler(node: LiveNode, name: str, handle: Callable[..., Any]) -> None:
     api = API_BY_NAME[name]
-    served(node)[api.key] = ServedApi(api, handle)
+    supported_apis(node)[api.key] = ServedApi(api, handle)
 
 
 async def test_every_version_of_every_api_gets_a_response(tmp_path: Path) -> None:
-    """An empty request of each API in each version: a response in that version's shape, or a refusal."""
+    """An empty request of each API in each version gets a response in that version's format, or an error."""
     async with live_node(tmp_path) as node:
-        for row in served(node).values():
+        for row in supported_apis(node).values():
             for version in range(row.api.min_version, row.api.max_version + 1):
                 async with connected(node.bootstrap) as client:
                     request = row.api.request()
@@ -68,22 +68,22 @@ async def test_every_version_of_every_api_gets_a_response(tmp_path: Path) -> Non
                     assert response is not None
 
 
-async def test_what_is_announced_is_what_is_served(tmp_path: Path) -> None:
+async def test_announced_versions_are_the_supported_ones(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         response = await client.call(
             ApiVersionsRequest(client_software_name="test", client_software_version="1"),
             ApiVersionsResponse,
         )
         announced = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
-        assert set(announced) == set(served(node))
+        assert set(announced) == set(supported_apis(node))
         for api_key, span in announced.items():
             api = API_BY_KEY[api_key]
-            # Kafka announces Produce from 0 on, for clients that look no further, and refuses 0 to 2.
+            # Kafka announces Produce from version 0 for old clients and rejects versions 0 to 2.
             first = 0 if api.name == "Produce" else api.min_version
             assert span == (first, api.max_version), api.name
 
 
-def test_the_tables() -> None:
+def test_api_tables() -> None:
     class Hot:
         def handle(self, *arguments: object) -> None: ...
 
@@ -96,7 +96,7 @@ def test_the_tables() -> None:
 
 
 @pytest.mark.parametrize("version", [5, 99, -1, 32767])
-async def test_an_unknown_version_of_api_versions_gets_a_response_in_version_0(
+async def test_unknown_version_of_api_versions_gets_a_response_in_version_0(
     tmp_path: Path, version: int
 ) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
@@ -105,13 +105,13 @@ async def test_an_unknown_version_of_api_versions_gets_a_response_in_version_0(
         assert struct.unpack_from(">i", body)[0] == 77
         response = ApiVersionsResponse.from_bytes(body[4:], 0)
         assert ErrorCode(response.error_code) is ErrorCode.UNSUPPORTED_VERSION
-        assert {each.api_key for each in response.api_keys} == set(served(node))
+        assert {each.api_key for each in response.api_keys} == set(supported_apis(node))
         # The client continues on the same connection, in a version from the response.
         retried = await client.call(ApiVersionsRequest(), ApiVersionsResponse, 2)
         assert retried.error_code == 0
 
 
-BAD_FRAMES = {
+INVALID_FRAMES = {
     "empty": (b"", "too short"),
     "half a header": (struct.pack(">hhi", API_VERSIONS, 0, 1), "too short"),
     "unknown API": (struct.pack(">hhih", 4, 0, 1, -1), "API key 4"),
@@ -133,27 +133,27 @@ BAD_FRAMES = {
 }
 
 
-@pytest.mark.parametrize("name", BAD_FRAMES)
-async def test_an_invalid_request_closes_its_connection_and_is_logged_once(
+@pytest.mark.parametrize("name", INVALID_FRAMES)
+async def test_invalid_request_closes_its_connection_and_is_logged_once(
     tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    body, reason = BAD_FRAMES[name]
+    body, reason = INVALID_FRAMES[name]
     async with (
         live_node(tmp_path) as node,
-        connected(node.bootstrap) as bad,
-        connected(node.bootstrap) as good,
+        connected(node.bootstrap) as invalid,
+        connected(node.bootstrap) as valid,
     ):
         caplog.clear()
-        bad.send(MetadataRequest(topics=[]), 1)
-        bad.send_bytes(frame(body) + frame(request_bytes(MetadataRequest(), 1)))
-        # The response to the request before it is sent, then the connection is closed.
-        await bad.receive(MetadataResponse)
-        assert await bad.read_to_the_end() == b""
+        invalid.send(MetadataRequest(topics=[]), 1)
+        invalid.send_bytes(frame(body) + frame(request_bytes(MetadataRequest(), 1)))
+        # The response to the previous request is sent, then the connection is closed.
+        await invalid.receive(MetadataResponse)
+        assert await invalid.read_to_the_end() == b""
         warnings = [each.getMessage() for each in caplog.records]
         assert len(warnings) == 1, warnings
         assert reason in warnings[0]
         assert caplog.records[0].__dict__["ids"]["connection"].startswith("127.0.0.1:")
-        assert (await good.call(DescribeClusterRequest(), DescribeClusterResponse)).error_code == 0
+        assert (await valid.call(DescribeClusterRequest(), DescribeClusterResponse)).error_code == 0
 
 
 async def test_unknown_tags_in_the_header_are_skipped(tmp_path: Path) -> None:
@@ -169,16 +169,16 @@ async def test_unknown_tags_in_the_header_are_skipped(tmp_path: Path) -> None:
         assert DescribeClusterResponse.from_bytes(body[5:], 0).error_code == 0
 
 
-async def test_bytes_behind_a_request_are_let_pass(tmp_path: Path) -> None:
-    """As in Kafka: librdkafka's Metadata v13 has three too many."""
+async def test_trailing_bytes_are_ignored(tmp_path: Path) -> None:
+    """Kafka ignores them, too: librdkafka's Metadata v13 has three extra bytes."""
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         client.send_bytes(frame(request_bytes(DescribeClusterRequest(), 0) + b"!!!"))
         body = await client.read_frame()
         assert DescribeClusterResponse.from_bytes(body[5:], 0).error_code == 0
 
 
-async def test_errors_of_handlers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    def refuse(*_: object) -> None:
+async def test_handler_errors(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def raise_kafka_error(*_: object) -> None:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "not today")
 
     def fail(*_: object) -> None:
@@ -188,14 +188,14 @@ async def test_errors_of_handlers(tmp_path: Path, caplog: pytest.LogCaptureFixtu
         await asyncio.sleep(0)
         raise ZeroDivisionError("our own fault")
 
-    async def refuse_later(*_: object) -> None:
+    async def raise_kafka_error_later(*_: object) -> None:
         await asyncio.sleep(0)
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "not today")
 
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         for handle, code in (
-            (refuse, ErrorCode.POLICY_VIOLATION),
-            (refuse_later, ErrorCode.POLICY_VIOLATION),
+            (raise_kafka_error, ErrorCode.POLICY_VIOLATION),
+            (raise_kafka_error_later, ErrorCode.POLICY_VIOLATION),
             (fail, ErrorCode.UNKNOWN_SERVER_ERROR),
             (fail_later, ErrorCode.UNKNOWN_SERVER_ERROR),
         ):
@@ -208,7 +208,7 @@ async def test_errors_of_handlers(tmp_path: Path, caplog: pytest.LogCaptureFixtu
             assert len(failures) == (code is ErrorCode.UNKNOWN_SERVER_ERROR)
             assert all(each.exc_info for each in failures)
 
-        # If a response has no field for an error the connection is closed instead.
+        # If a response has no error field, the connection is closed instead.
         for handle in (fail, fail_later):
             replace_handler(node, "ListOffsets", handle)
             async with connected(node.bootstrap) as other:
@@ -216,10 +216,10 @@ async def test_errors_of_handlers(tmp_path: Path, caplog: pytest.LogCaptureFixtu
                 assert await other.read_to_the_end() == b""
 
 
-def test_a_response_that_cannot_be_encoded_closes_the_connection(
+def test_response_that_cannot_be_encoded_closes_the_connection(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
             replace_handler(
                 node, "DescribeCluster", lambda *_: DescribeClusterResponse(cluster_id="x" * 2**17)
@@ -227,7 +227,7 @@ def test_a_response_that_cannot_be_encoded_closes_the_connection(
             client.send(DescribeClusterRequest(), 0)
             assert await client.read_to_the_end() == b""
 
-    run(story())
+    run(scenario())
     assert "the DescribeCluster v0 response cannot be encoded" in caplog.text
 
 
@@ -245,7 +245,7 @@ async def test_slow_responses_keep_their_order(tmp_path: Path) -> None:
         client.send(MetadataRequest(topics=[]), 1)
         client.send(node.produce_request({("t", 0): batch_of(b"a")}), 9)
         async with connected(node.bootstrap) as other:
-            # Others do not wait for it.
+            # Other connections do not wait for it.
             await other.call(MetadataRequest(topics=[]), MetadataResponse, 1)
         release.set()
         assert (await client.receive(DescribeClusterResponse)).cluster_id == "slow"
@@ -253,8 +253,8 @@ async def test_slow_responses_keep_their_order(tmp_path: Path) -> None:
         assert (await client.receive(ProduceResponse)).responses[0].partition_responses[0].error_code == 0
 
 
-async def test_a_request_finds_the_work_of_the_one_before_it_done(tmp_path: Path) -> None:
-    """Clients pipeline: Kafka takes one request of a connection at a time, so no later one overtakes."""
+async def test_request_sees_the_effects_of_the_previous_one(tmp_path: Path) -> None:
+    """Clients pipeline: Kafka processes one request of a connection at a time, so none overtakes another."""
     created = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
     deleted = DeleteRecordsPartition(partition_index=0, offset=2)
     start = ListOffsetsPartition(partition_index=0, timestamp=-2)
@@ -275,25 +275,25 @@ async def test_a_request_finds_the_work_of_the_one_before_it_done(tmp_path: Path
         assert (await client.receive(ListOffsetsResponse)).topics[0].partitions[0].offset == 2
 
 
-async def test_a_client_id_of_any_bytes_is_taken(tmp_path: Path) -> None:
+async def test_client_id_may_have_any_bytes(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         body = request_bytes(MetadataRequest(topics=[]), 1, client_id=None)[10:]
         client.send_bytes(frame(struct.pack(">hhih", 3, 1, 5, 4) + b"\xff\xfe\x00a" + body))
         assert struct.unpack_from(">i", await client.read_frame())[0] == 5
 
 
-async def test_a_request_that_reaches_into_the_next_frame_is_malformed(tmp_path: Path) -> None:
-    """Frames lie next to each other in the receive buffer; none may be read past its end."""
+async def test_request_that_exceeds_its_frame_is_malformed(tmp_path: Path) -> None:
+    """Frames are adjacent in the receive buffer; none may be read past its end."""
     async with live_node(tmp_path) as node:
         await node.create()
         produce = request_bytes(node.produce_request({("t", 0): batch_of(b"stolen")}), 9)
         topics = request_bytes(CreateTopicsRequest(timeout_ms=1), 7)
         for body in (produce, topics):
-            for cut in range(1, len(body)):
-                if cut % 7 and cut > 30:
+            for missing_bytes in range(1, len(body)):
+                if missing_bytes % 7 and missing_bytes > 30:
                     continue
                 async with connected(node.bootstrap) as client:
-                    # Whole in the stream, but the length in front covers only a part of it.
-                    client.send_bytes(struct.pack(">i", len(body) - cut) + body)
+                    # The stream has the whole request, but the length prefix covers only part of it.
+                    client.send_bytes(struct.pack(">i", len(body) - missing_bytes) + body)
                     assert await client.read_to_the_end() == b""
         assert node.partition().log.end_offset == 0

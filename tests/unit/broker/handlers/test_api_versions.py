@@ -1,4 +1,4 @@
-"""ApiVersions: the table that is announced is the one that is served."""
+"""ApiVersions announces exactly the supported versions."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ async def test_controller_listeners_serve_less() -> None:
 
 
 @pytest.mark.parametrize("listener", ["PLAINTEXT", "CONTROLLER"])
-@pytest.mark.parametrize("bad", ["", "-name", "name-", "a b", "name!", "n\n"])
-async def test_the_client_names_its_software(bad: str, listener: str) -> None:
+@pytest.mark.parametrize("invalid", ["", "-name", "name-", "a b", "name!", "n\n"])
+async def test_client_software_name_is_checked(invalid: str, listener: str) -> None:
     async with admin_node() as node:
-        for name, software_version in ((bad, "1.0"), ("test", bad)):
+        for name, software_version in ((invalid, "1.0"), ("test", invalid)):
             request = ApiVersionsRequest(client_software_name=name, client_software_version=software_version)
             for version in (3, 4):
-                with pytest.raises(KafkaError) as refused:
+                with pytest.raises(KafkaError) as caught:
                     await exchange(api_versions.handle, node, request, version, listener)
-                assert refused.value.code is ErrorCode.INVALID_REQUEST
+                assert caught.value.code is ErrorCode.INVALID_REQUEST
             assert (await exchange(api_versions.handle, node, request, 2, listener)).api_keys

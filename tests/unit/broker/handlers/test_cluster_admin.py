@@ -45,16 +45,16 @@ async def test_describe_cluster(version: int) -> None:
         assert response.cluster_authorized_operations > 0
         if version >= 1:
             controllers = DescribeClusterRequest(endpoint_type=2)
-            refused = await exchange(describe_cluster.handle, node, controllers, version)
-            assert ErrorCode(refused.error_code) is ErrorCode.MISMATCHED_ENDPOINT_TYPE
+            rejected = await exchange(describe_cluster.handle, node, controllers, version)
+            assert ErrorCode(rejected.error_code) is ErrorCode.MISMATCHED_ENDPOINT_TYPE
             response = await exchange(describe_cluster.handle, node, controllers, version, "CONTROLLER")
             assert [(each.broker_id, each.port) for each in response.brokers] == [(1, 9093)]
-            strange = DescribeClusterRequest(endpoint_type=3)
-            refused = await exchange(describe_cluster.handle, node, strange, version)
-            assert ErrorCode(refused.error_code) is ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+            unknown = DescribeClusterRequest(endpoint_type=3)
+            rejected = await exchange(describe_cluster.handle, node, unknown, version)
+            assert ErrorCode(rejected.error_code) is ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
 
 
-async def test_fenced_brokers_are_shown_when_asked() -> None:
+async def test_fenced_brokers_are_listed_on_request() -> None:
     async with admin_node() as node:
         await node.lifecycle.shut_down()
         assert (await exchange(describe_cluster.handle, node, DescribeClusterRequest())).brokers == []
@@ -67,11 +67,11 @@ async def test_fenced_brokers_are_shown_when_asked() -> None:
 async def test_describe_quorum(version: int) -> None:
     async with admin_node() as node:
 
-        def asking(name: str, index: int) -> DescribeQuorumRequest:
+        def quorum_request(name: str, index: int) -> DescribeQuorumRequest:
             partition = PartitionData(partition_index=index)
             return DescribeQuorumRequest(topics=[TopicData(topic_name=name, partitions=[partition])])
 
-        metadata = asking("__cluster_metadata", 0)
+        metadata = quorum_request("__cluster_metadata", 0)
         response = await exchange(describe_quorum.handle, node, metadata, version)
         partition = response.topics[0].partitions[0]
         assert (partition.error_code, partition.leader_id, partition.leader_epoch) == (0, 1, 1)
@@ -81,16 +81,16 @@ async def test_describe_quorum(version: int) -> None:
         if version >= 2:
             assert voter.replica_directory_id == numbered_uuid(1)
             assert [(each.node_id, each.listeners[0].port) for each in response.nodes] == [(1, 9093)]
-        for other in (asking("__cluster_metadata", 1), asking("t", 0)):
-            refused = await exchange(describe_quorum.handle, node, other, version)
-            code = refused.topics[0].partitions[0].error_code
+        for other in (quorum_request("__cluster_metadata", 1), quorum_request("t", 0)):
+            rejected = await exchange(describe_quorum.handle, node, other, version)
+            code = rejected.topics[0].partitions[0].error_code
             assert ErrorCode(code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         node.raft.resign()
-        refused = await exchange(describe_quorum.handle, node, metadata, version)
-        assert ErrorCode(refused.topics[0].partitions[0].error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        rejected = await exchange(describe_quorum.handle, node, metadata, version)
+        assert ErrorCode(rejected.topics[0].partitions[0].error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_describe_topic_partitions_by_pages() -> None:
+async def test_describe_topic_partitions_in_pages() -> None:
     async with admin_node() as node:
         await create(node, a=3, c=2, b=1)
         seen: list[list[tuple[str | None, int]]] = []
@@ -127,7 +127,7 @@ async def test_describe_topic_partitions_by_name() -> None:
         assert (partition.eligible_leader_replicas, partition.last_known_elr) == ([1], [1])
         for impossible in (
             Cursor(topic_name="t", partition_index=-1),
-            Cursor(topic_name="not asked for", partition_index=0),
+            Cursor(topic_name="not requested", partition_index=0),
         ):
             request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")], cursor=impossible)
             response = await exchange(describe_topic_partitions.handle, node, request)
@@ -140,7 +140,7 @@ async def test_describe_topic_partitions_by_name() -> None:
 async def test_update_features(version: int) -> None:
     async with admin_node() as node:
 
-        def lowering(feature: str) -> UpdateFeaturesRequest:
+        def downgrade_request(feature: str) -> UpdateFeaturesRequest:
             update = FeatureUpdateKey(feature=feature, max_version_level=1)
             if version == 0:
                 update.allow_downgrade = True
@@ -148,10 +148,12 @@ async def test_update_features(version: int) -> None:
                 update.upgrade_type = 2
             return UpdateFeaturesRequest(feature_updates=[update])
 
-        response = await exchange(update_features.handle, node, lowering("transaction.version"), version)
+        response = await exchange(
+            update_features.handle, node, downgrade_request("transaction.version"), version
+        )
         assert response.error_code == 0
         assert [each.feature for each in response.results] == (["transaction.version"] if version < 2 else [])
         assert node.image.features.level("transaction.version") == 1
-        refused = await exchange(update_features.handle, node, lowering("moon.phase"), version)
-        assert ErrorCode(refused.error_code) is ErrorCode.INVALID_UPDATE_VERSION
-        assert refused.error_message
+        rejected = await exchange(update_features.handle, node, downgrade_request("moon.phase"), version)
+        assert ErrorCode(rejected.error_code) is ErrorCode.INVALID_UPDATE_VERSION
+        assert rejected.error_message

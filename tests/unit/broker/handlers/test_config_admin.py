@@ -1,4 +1,4 @@
-"""DescribeConfigs, the two calls that alter, and ListConfigResources; loggers too."""
+"""DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources, including loggers."""
 
 from __future__ import annotations
 
@@ -73,12 +73,12 @@ async def create_topic(node: AdminNode) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-async def test_a_topic_in_every_version(version: int) -> None:
+async def test_topic_in_every_version(version: int) -> None:
     async with admin_node({"log.retention.ms": "60000"}) as node:
         await create_topic(node)
         await alter(node, TOPIC, "t", ("segment.ms", 0, "2000"))
         configs = by_name(await describe(node, TOPIC, "t", version=version))
-        assert len(configs) > 30, "all of them, not only the changed"
+        assert len(configs) > 30, "all configs are included, not only the changed ones"
         own, inherited = configs["segment.ms"], configs["retention.ms"]
         assert (own.value, own.config_source) == ("2000", 1)
         assert (inherited.value, inherited.config_source) == ("60000", 4)
@@ -109,10 +109,10 @@ async def replace(node: object, name: str, key: str, value: str, listener: str =
     return ErrorCode(response.error_code)
 
 
-async def test_a_broker_checks_its_own_configs() -> None:
+async def test_broker_validates_its_own_configs() -> None:
     """The controller does not know the broker's property file, and its own differs."""
     async with admin_node() as active:
-        # The change is stored by the machine of a node with other settings.
+        # A node with other static configs stores the change.
         own = AdminNode({"log.dirs": "/a,/b", "log.cleaner.dedupe.buffer.size": "2097152"})
         settings = {"config": own.config, "dynamic_config": own.dynamic_config}
         broker = SimpleNamespace(**{**vars(active), **settings})
@@ -125,14 +125,14 @@ async def test_a_broker_checks_its_own_configs() -> None:
         assert await alter(broker, BROKER, "1", ("cordoned.log.dirs", 0, "/b")) is ErrorCode.NONE
         assert await replace(broker, "1", "cordoned.log.dirs", "*") is ErrorCode.NONE
         assert dict(active.image.configs.of(BROKER, "1")) == {"cordoned.log.dirs": "*"}
-        refused = [("1", "/c"), ("1", "*,/a"), ("", "*"), ("2", "/a")]
-        for name, value in refused:
+        rejected = [("1", "/c"), ("1", "*,/a"), ("", "*"), ("2", "/a")]
+        for name, value in rejected:
             change = ("cordoned.log.dirs", 0, value)
             assert await alter(broker, BROKER, name, change) is ErrorCode.INVALID_REQUEST
             assert await replace(broker, name, "cordoned.log.dirs", value) is ErrorCode.INVALID_REQUEST
 
 
-async def test_a_controller_only_takes_cordons_away() -> None:
+async def test_controller_accepts_only_the_removal_of_cordons() -> None:
     async with admin_node({"log.dirs": "/a,/b"}) as node:
 
         async def direct(value: str) -> ErrorCode:
@@ -149,15 +149,15 @@ async def test_a_controller_only_takes_cordons_away() -> None:
         assert await direct("") is ErrorCode.NONE
 
 
-def test_cordons_need_their_metadata_version() -> None:
-    async def story() -> None:
+def test_cordons_need_a_metadata_version() -> None:
+    async def scenario() -> None:
         async with admin_node({"log.dirs": "/a,/b"}, {**FEATURES, "metadata.version": 29}) as node:
             for value in ("/a", ""):
                 change = ("cordoned.log.dirs", 0, value)
                 assert await alter(node, BROKER, "1", change) is ErrorCode.INVALID_CONFIG
 
 
-async def test_broker_tells_what_it_lost() -> None:
+async def test_broker_reports_lost_data() -> None:
     async with admin_node() as node:
         assert LOST_DATA not in by_name(await describe(node, BROKER, "1"))
         lost = LostData(TopicPartition("t", 0), LossKind.TAIL, "a segment is gone", 411, 750)
@@ -181,7 +181,7 @@ async def test_broker_tells_what_it_lost() -> None:
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_what_cannot_be_described(kind: int, name: str, code: ErrorCode) -> None:
+async def test_unknown_resources_cannot_be_described(kind: int, name: str, code: ErrorCode) -> None:
     async with admin_node() as node:
         result = await describe(node, kind, name)
         assert ErrorCode(result.error_code) is code
@@ -196,7 +196,7 @@ async def test_groups() -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_the_older_call(version: int) -> None:
+async def test_alter_configs(version: int) -> None:
     async with admin_node() as node:
         await create_topic(node)
         resource = legacy.AlterConfigsResource(
@@ -237,7 +237,7 @@ async def test_loggers(some_logger: logging.Logger) -> None:
         assert some_logger.level == logging.NOTSET
 
 
-async def test_resources_listed() -> None:
+async def test_resources_are_listed() -> None:
     async with admin_node() as node:
         await create_topic(node)
         await alter(node, GROUP, "g", ("consumer.session.timeout.ms", 0, "50000"))
@@ -248,10 +248,10 @@ async def test_resources_listed() -> None:
             assert response.error_code == 0
             return [(each.resource_type, each.resource_name) for each in response.config_resources]
 
-        everything = [(TOPIC, "t"), (BROKER, "1"), (LOGGER, "1"), (GROUP, "g")]
-        assert await listed() == everything
+        all_resources = [(TOPIC, "t"), (BROKER, "1"), (LOGGER, "1"), (GROUP, "g")]
+        assert await listed() == all_resources
         assert await listed(GROUP, TOPIC) == [(GROUP, "g"), (TOPIC, "t")]
         assert await listed(version=0) == []
-        strange = ListConfigResourcesRequest(resource_types=[3])
-        response = await exchange(list_config_resources.handle, node, strange)
+        unknown = ListConfigResourcesRequest(resource_types=[3])
+        response = await exchange(list_config_resources.handle, node, unknown)
         assert ErrorCode(response.error_code) is ErrorCode.UNSUPPORTED_VERSION

@@ -1,4 +1,4 @@
-"""Fetch over the wire: versions, byte limits, long polls, epochs, isolation."""
+"""Fetch over the wire: versions, byte limits, long polls, epochs, isolation levels."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tests.support.clients.raw_client import RawClient, connected
 
 VERSIONS = range(4, 19)
 LONG_WAIT_MS = 2**31 - 1
-"""Longer than the timeout of a test: a fetch that waits this long hangs."""
+"""This wait exceeds the timeout of a test, so a fetch that waits this long hangs."""
 
 
-def asked(index: int = 0, offset: int = 0, max_bytes: int = 1 << 20) -> FetchPartition:
+def fetch_partition(index: int = 0, offset: int = 0, max_bytes: int = 1 << 20) -> FetchPartition:
     return FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=max_bytes)
 
 
 async def fill(node: LiveNode, client: RawClient, batches: int = 3, size: int = 100, index: int = 0) -> int:
-    """Append batches of two records each; returns the size of a batch."""
+    """Append batches of two records each; return the size of a batch."""
     batch = batch_of(bytes(size), b"second")
     for _ in range(batches):
         assert (await node.produce(client, batch, index=index)).error_code == 0
@@ -38,7 +38,9 @@ async def test_every_version(tmp_path: Path) -> None:
         topic_id = await node.create(partitions=2)
         await node.produce(client, batch_of(b"a", b"b"), index=1)
         for version in VERSIONS:
-            request = node.fetch_request([("t", asked(1)), ("none", asked()), ("t", asked(7))])
+            request = node.fetch_request(
+                [("t", fetch_partition(1)), ("none", fetch_partition()), ("t", fetch_partition(7))]
+            )
             response = await client.call(request, FetchResponse, version)
             assert (response.error_code, response.session_id) == (0, 0)
             good, unknown, no_partition = response.responses
@@ -51,11 +53,11 @@ async def test_every_version(tmp_path: Path) -> None:
             assert data.log_start_offset == (0 if version >= 5 else -1)
             assert data.aborted_transactions is None
             assert [record.value for record in records_in(data.records)] == [b"a", b"b"]
-            (refused,) = unknown.partitions
-            wanted = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            assert ErrorCode(refused.error_code) is wanted
-            assert (refused.high_watermark, refused.last_stable_offset) == (-1, -1)
-            assert not refused.records
+            (rejected,) = unknown.partitions
+            expected = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert ErrorCode(rejected.error_code) is expected
+            assert (rejected.high_watermark, rejected.last_stable_offset) == (-1, -1)
+            assert not rejected.records
             code = ErrorCode(no_partition.partitions[0].error_code)
             assert code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -87,7 +89,7 @@ async def test_offsets_out_of_range(tmp_path: Path) -> None:
 # -- byte limits ---------------------------------------------------------------------------------------------
 
 
-async def test_the_first_batch_is_whole_however_large(tmp_path: Path) -> None:
+async def test_first_batch_is_complete_however_large(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         size = await fill(node, client, 3, size=5000)
@@ -95,8 +97,8 @@ async def test_the_first_batch_is_whole_however_large(tmp_path: Path) -> None:
             data = await node.fetch(client, 2, max_bytes=max_bytes)
             assert len(data.records or b"") == size
             assert [record.offset for record in records_in(data.records)] == [2, 3]
-        cut = await node.fetch(client, 0, max_bytes=size + 10)
-        assert len(cut.records or b"") == size + 10, "the end of the range may split a batch"
+        truncated = await node.fetch(client, 0, max_bytes=size + 10)
+        assert len(truncated.records or b"") == size + 10, "the end of the range may split a batch"
 
 
 async def test_only_the_first_partition_may_exceed_the_limits(tmp_path: Path) -> None:
@@ -106,19 +108,19 @@ async def test_only_the_first_partition_may_exceed_the_limits(tmp_path: Path) ->
             size = await fill(node, client, 2, size=1000, index=index)
 
         async def sizes(max_bytes: int, partition_max_bytes: int) -> list[int]:
-            places = [("t", asked(index, max_bytes=partition_max_bytes)) for index in range(4)]
-            request = node.fetch_request(places, max_bytes=max_bytes)
+            listed = [("t", fetch_partition(index, max_bytes=partition_max_bytes)) for index in range(4)]
+            request = node.fetch_request(listed, max_bytes=max_bytes)
             response = await client.call(request, FetchResponse, 12)
-            (told,) = response.responses
-            assert {each.error_code for each in told.partitions} == {0}
-            return [len(each.records or b"") for each in told.partitions]
+            (result,) = response.responses
+            assert {each.error_code for each in result.partitions} == {0}
+            return [len(each.records or b"") for each in result.partitions]
 
         # Partition 0 is empty, so partition 1 may exceed the limit.
         assert await sizes(1, 1) == [0, size, 0, 0]
         assert await sizes(2 * size, 1) == [0, size, 0, 0]
         assert await sizes(10 * size, size) == [0, size, size, size]
         assert await sizes(2 * size, 2 * size) == [0, 2 * size, 0, 0]
-        # The remaining bytes are too few for a batch: no records rather than a part of one.
+        # The remaining bytes are too few for a batch: no records instead of a partial batch.
         assert await sizes(3 * size - 1, 2 * size) == [0, 2 * size, 0, 0]
         assert await sizes(3 * size, 2 * size) == [0, 2 * size, size, 0]
         assert await sizes(3 * size + 7, 2 * size) == [0, 2 * size, size + 7, 0]
@@ -144,18 +146,18 @@ async def test_no_wait_with_enough_bytes_or_without_max_wait(tmp_path: Path) -> 
             assert len(data.records or b"") == size
 
 
-async def test_min_bytes_above_the_requests_own_max_bytes(tmp_path: Path) -> None:
+async def test_min_bytes_above_the_max_bytes_of_the_request(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         size = await fill(node, client, 2)
         request = node.fetch_request(
-            [("t", asked())], max_wait_ms=LONG_WAIT_MS, min_bytes=1 << 30, max_bytes=size
+            [("t", fetch_partition())], max_wait_ms=LONG_WAIT_MS, min_bytes=1 << 30, max_bytes=size
         )
         response = await client.call(request, FetchResponse, 12)
         assert len(response.responses[0].partitions[0].records or b"") == size
 
 
-async def test_a_fetch_returns_what_there_is_after_its_maximum_wait(tmp_path: Path) -> None:
+async def test_fetch_returns_available_records_after_its_maximum_wait(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         size = await fill(node, client, 1)
@@ -173,7 +175,9 @@ async def test_a_long_poll_completes_once_there_are_enough_bytes(tmp_path: Path)
         await node.create(partitions=2)
         size = await fill(node, writer, 1)
         request = node.fetch_request(
-            [("t", asked(0)), ("t", asked(1))], max_wait_ms=LONG_WAIT_MS, min_bytes=3 * size
+            [("t", fetch_partition(0)), ("t", fetch_partition(1))],
+            max_wait_ms=LONG_WAIT_MS,
+            min_bytes=3 * size,
         )
         waiting = asyncio.create_task(reader.call(request, FetchResponse, 12))
         await until(lambda: bool(node.partition("t", 1).delayed_fetches))
@@ -181,8 +185,8 @@ async def test_a_long_poll_completes_once_there_are_enough_bytes(tmp_path: Path)
         await asyncio.sleep(0.01)
         assert not waiting.done(), "two batches of three are not enough"
         await fill(node, writer, 1)
-        (told,) = (await waiting).responses
-        assert [len(each.records or b"") for each in told.partitions] == [2 * size, size]
+        (result,) = (await waiting).responses
+        assert [len(each.records or b"") for each in result.partitions] == [2 * size, size]
         assert not node.partition("t", 0).delayed_fetches
         assert not node.partition("t", 1).delayed_fetches
 
@@ -191,7 +195,7 @@ async def test_an_error_in_one_partition_ends_the_wait_for_all(tmp_path: Path) -
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         request = node.fetch_request(
-            [("t", asked()), ("none", asked())], max_wait_ms=LONG_WAIT_MS, min_bytes=1
+            [("t", fetch_partition()), ("none", fetch_partition())], max_wait_ms=LONG_WAIT_MS, min_bytes=1
         )
         response = await client.call(request, FetchResponse, 12)
         assert [each.partitions[0].error_code for each in response.responses] == [
@@ -222,8 +226,8 @@ async def test_deleting_the_topic_ends_the_wait(tmp_path: Path, version: int) ->
         )
         await until(lambda: bool(partition.delayed_fetches))
         await node.delete()
-        wanted = ErrorCode.UNKNOWN_TOPIC_ID if version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert ErrorCode((await waiting).error_code) is wanted
+        expected = ErrorCode.UNKNOWN_TOPIC_ID if version >= 13 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert ErrorCode((await waiting).error_code) is expected
 
 
 async def test_connections_of_clients_that_left_are_closed_with_pipelined_requests(
@@ -232,7 +236,7 @@ async def test_connections_of_clients_that_left_are_closed_with_pipelined_reques
     async with live_node(tmp_path) as node:
         await node.create()
         connections = node.node._broker_server.connections
-        waits = node.fetch_request([("t", asked())], max_wait_ms=LONG_WAIT_MS, min_bytes=1)
+        waits = node.fetch_request([("t", fetch_partition())], max_wait_ms=LONG_WAIT_MS, min_bytes=1)
         for count in (1, 2, 100, 500):
             async with connected(node.bootstrap) as leaves:
                 for _ in range(count):
@@ -241,7 +245,7 @@ async def test_connections_of_clients_that_left_are_closed_with_pipelined_reques
                 await until(lambda: any(each.pending_responses for each in connections))
 
         def all_closed() -> bool:
-            # As the check for idle connections does, but more often.
+            # The check for idle connections does the same, but less often.
             for connection in list(connections):
                 connection.check_peer()
             return not connections
@@ -250,11 +254,13 @@ async def test_connections_of_clients_that_left_are_closed_with_pipelined_reques
         assert not node.partition().delayed_fetches
 
 
-async def test_a_client_may_leave_during_a_long_poll(tmp_path: Path) -> None:
+async def test_client_may_disconnect_during_a_long_poll(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as writer:
         await node.create()
         async with connected(node.bootstrap) as leaves:
-            leaves.send(node.fetch_request([("t", asked())], max_wait_ms=LONG_WAIT_MS, min_bytes=1), 12)
+            leaves.send(
+                node.fetch_request([("t", fetch_partition())], max_wait_ms=LONG_WAIT_MS, min_bytes=1), 12
+            )
             await until(lambda: bool(node.partition().delayed_fetches))
         await until(lambda: not node.partition().delayed_fetches)
         await fill(node, writer, 1)
@@ -288,7 +294,7 @@ async def test_a_follower_serves_rack_aware_consumers_and_refers_others_to_the_l
         node.partition().become_follower(9, 5)
         for version in VERSIONS:
             (topic,) = (
-                await client.call(node.fetch_request([("t", asked())]), FetchResponse, version)
+                await client.call(node.fetch_request([("t", fetch_partition())]), FetchResponse, version)
             ).responses
             (data,) = topic.partitions
             if version >= 11:
@@ -442,7 +448,7 @@ async def test_a_slow_consumer_gets_its_response_even_after_the_topic_is_deleted
         batch = batch_of(*(bytes([n]) * 1_000_000 for n in range(20)))
         assert (await node.produce(client, batch)).error_code == 0
         client.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket transport
-        client.send(node.fetch_request([("t", asked())]), 12)
+        client.send(node.fetch_request([("t", fetch_partition())]), 12)
         await asyncio.sleep(0.1)
         await node.delete()
         node.node.logs.empty_trash()

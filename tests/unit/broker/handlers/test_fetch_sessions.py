@@ -14,7 +14,7 @@ from ruslo.protocol.messages.fetch_response import FetchResponse
 from tests.support.brokers.live_node import LiveNode, batch_of, live_node, records_in, until
 from tests.support.clients.raw_client import RawClient, connected
 
-Told = dict[tuple[str, int], list[bytes | None]]
+Values = dict[tuple[str, int], list[bytes | None]]
 
 
 class SessionClient:
@@ -33,8 +33,8 @@ class SessionClient:
         listed: dict[tuple[str, int], int] | None = None,
         forgotten: Sequence[tuple[str, int]] = (),
         max_wait_ms: int = 0,
-    ) -> Told:
-        """List partitions and offsets; returns the values of each partition in the response."""
+    ) -> Values:
+        """List partitions with their fetch offsets; return the values of each partition in the response."""
         names = {self.node.topic_id(name): name for name in ("t", "u")}
         request = FetchRequest(
             max_wait_ms=max_wait_ms,
@@ -75,7 +75,7 @@ async def test_the_lifecycle_of_a_session(tmp_path: Path, version: int) -> None:
         await node.create("u", 1)
         session = SessionClient(node, client, version)
         every = {("t", 0): 0, ("t", 1): 0, ("u", 0): 0}
-        assert await session.fetch(every) == {place: [] for place in every}
+        assert await session.fetch(every) == {tp: [] for tp in every}
         assert session.session_id > 0
 
         assert await session.fetch() == {}, "nothing changed, so no partition is included"
@@ -85,8 +85,8 @@ async def test_the_lifecycle_of_a_session(tmp_path: Path, version: int) -> None:
 
         await node.produce(client, batch_of(b"b"), topic="u")
         await node.produce(client, batch_of(b"c"))
-        told = await session.fetch({("t", 0): 0}, forgotten=[("u", 0)])
-        assert told == {("t", 0): [b"c"]}
+        result = await session.fetch({("t", 0): 0}, forgotten=[("u", 0)])
+        assert result == {("t", 0): [b"c"]}
         assert await session.fetch({("t", 0): 1}) == {}
         assert await session.fetch({("u", 0): 0}) == {("u", 0): [b"b"]}, "added again"
 
@@ -180,13 +180,13 @@ async def test_a_deleted_topic_is_an_error_in_the_session(tmp_path: Path) -> Non
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create("t")
         await node.create("u")
-        place = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
-        request = node.fetch_request([("t", place), ("u", place)], session_epoch=0)
+        tp = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+        request = node.fetch_request([("t", tp), ("u", tp)], session_epoch=0)
         opened = await client.call(request, FetchResponse, 13)
         gone = node.topic_id("t")
         await node.delete("t")
         for epoch in (1, 2):
             request = FetchRequest(session_id=opened.session_id, session_epoch=epoch, topics=[])
-            (told,) = (await client.call(request, FetchResponse, 13)).responses
-            assert told.topic_id == gone
-            assert ErrorCode(told.partitions[0].error_code) is ErrorCode.UNKNOWN_TOPIC_ID
+            (result,) = (await client.call(request, FetchResponse, 13)).responses
+            assert result.topic_id == gone
+            assert ErrorCode(result.partitions[0].error_code) is ErrorCode.UNKNOWN_TOPIC_ID

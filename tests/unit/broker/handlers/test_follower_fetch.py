@@ -1,4 +1,4 @@
-"""Fetches of another broker, played by the test."""
+"""Fetches of a follower that the test plays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.brokers.second_broker import two_brokers
 from tests.support.clients.raw_client import connected
 
 A_MINUTE_MS = 60_000
-"""Longer than a test waits for a response."""
+"""This wait exceeds the time that a test waits for a response."""
 
 
 async def test_a_session_reports_each_change_to_a_follower_once(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ async def test_a_session_reports_each_change_to_a_follower_once(tmp_path: Path) 
         async def fetched_partitions(
             session_epoch: int, *offsets: int, max_wait_ms: int = 0, epoch: int | None = None
         ) -> list[tuple[str, int, list[bytes | None]]]:
-            """Error, high watermark and values of each partition in the response."""
+            """Return the error, high watermark and values of each partition in the response."""
             nonlocal session
             request = second.request(topic_id, *offsets, epoch=epoch)
             request.session_id, request.session_epoch = session, session_epoch
@@ -59,20 +59,22 @@ async def test_a_session_reports_each_change_to_a_follower_once(tmp_path: Path) 
         client.send(node.produce_request({("t", 0): batch_of(b"one")}))
         assert await waiting == [("NONE", 0, [b"one"])]
         assert await fetched_partitions(3, 1) == [("NONE", 1, [])], (
-            "its own fetch advanced the high watermark"
+            "the fetch itself advanced the high watermark"
         )
         acked = await client.receive(ProduceResponse)
         assert acked.responses[0].partition_responses[0].error_code == 0
         assert await fetched_partitions(4) == []
         newer = second.epoch + 1
         assert await fetched_partitions(5, epoch=newer) == []
-        assert await fetched_partitions(6) == [("NOT_LEADER_OR_FOLLOWER", -1, [])], "that broker epoch is old"
+        assert await fetched_partitions(6) == [("NOT_LEADER_OR_FOLLOWER", -1, [])], (
+            "the broker epoch is stale"
+        )
         assert await fetched_partitions(7, epoch=newer) == [("NONE", 1, [])], (
             "included again, because the error is over"
         )
 
 
-async def test_records_that_a_fetch_causes_are_in_its_response(tmp_path: Path) -> None:
+async def test_records_appended_by_the_commit_of_a_fetch_are_in_its_response(tmp_path: Path) -> None:
     """A coordinator appends its next record as soon as the follower's fetch commits the last one."""
     async with (
         two_brokers(tmp_path) as (node, second, topic_id),
@@ -98,7 +100,7 @@ async def test_records_that_a_fetch_causes_are_in_its_response(tmp_path: Path) -
 async def test_records_of_many_partitions_take_several_responses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The responses do not wait for min_bytes, and every partition gets its turn."""
+    """Responses do not wait for min_bytes, and every partition is included eventually."""
     monkeypatch.setattr(follower_fetch, "MAX_PARTITIONS_WITH_RECORDS", 1)
     async with (
         two_brokers(tmp_path) as (node, second, first_topic),

@@ -1,4 +1,4 @@
-"""The group APIs through a whole node: every version, several groups at once, filters, refusals."""
+"""The group APIs through a whole node: every version, several groups in a request, filters, errors."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def ready_node(directory: Path, **properties: str) -> AsyncIterator[tuple[
 
 
 async def join(client: RawClient, group: str, version: int) -> tuple[str, int]:
-    """The only member of a classic group, synced; its id and generation."""
+    """Join and sync as the only member of a classic group; return the member id and the generation."""
     request = JoinGroupRequest(
         group_id=group,
         protocol_type="consumer",
@@ -102,7 +102,7 @@ async def test_find_coordinator(tmp_path: Path, version: int) -> None:
         assert f"{found.host}:{found.port}" == node.bootstrap
 
 
-async def test_find_coordinator_answers_each_key_by_itself(tmp_path: Path) -> None:
+async def test_find_coordinator_has_a_result_for_each_key(tmp_path: Path) -> None:
     async with ready_node(tmp_path) as (_, client):
         request = FindCoordinatorRequest(coordinator_keys=["a", "b", ""])
         response = await client.call(request, FindCoordinatorResponse)
@@ -122,7 +122,7 @@ async def test_find_coordinator_answers_each_key_by_itself(tmp_path: Path) -> No
 
 
 def test_too_few_brokers_for_the_offsets_topic(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         properties = {"offsets.topic.replication.factor": "3"}
         async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
             for _ in range(3):
@@ -130,13 +130,13 @@ def test_too_few_brokers_for_the_offsets_topic(tmp_path: Path, caplog: pytest.Lo
                 assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     with caplog.at_level(logging.ERROR):
-        run(story())
+        run(scenario())
     assert caplog.text.count("lower offsets.topic.replication.factor (now 3)") == 1
 
 
 @pytest.mark.parametrize("version", range(10))
 async def test_a_classic_member_from_join_to_leave(tmp_path: Path, version: int) -> None:
-    """JoinGroup in every version, the others in one of theirs that lived at that time."""
+    """JoinGroup in every version, with versions of the other requests from the same time."""
     async with ready_node(tmp_path) as (_, client):
         member, generation = await join(client, "g", version)
         assignment = [SyncGroupRequestAssignment(member_id=member, assignment=b"all of it")]
@@ -177,11 +177,11 @@ async def test_offsets_by_topic_id(tmp_path: Path) -> None:
     async with ready_node(tmp_path) as (node, client):
         by_id = commit_request("g", {0: 7}, topic="", topic_id=node.topic_id("t"))
         assert commit_codes(await client.call(by_id, OffsetCommitResponse, 10)) == [ErrorCode.NONE]
-        stranger = commit_request("g", {0: 7}, topic="", topic_id=b"no topic has me.")
-        codes = commit_codes(await client.call(stranger, OffsetCommitResponse, 10))
+        unknown = commit_request("g", {0: 7}, topic="", topic_id=b"no topic has me.")
+        codes = commit_codes(await client.call(unknown, OffsetCommitResponse, 10))
         assert codes == [ErrorCode.UNKNOWN_TOPIC_ID]
-        asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
-        (group,) = (await client.call(asked, OffsetFetchResponse, 10)).groups
+        requested = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
+        (group,) = (await client.call(requested, OffsetFetchResponse, 10)).groups
         (topic,) = group.topics
         assert topic.topic_id == node.topic_id("t")
         assert [(each.partition_index, each.committed_offset) for each in topic.partitions] == [(0, 7)]
@@ -193,10 +193,10 @@ async def test_many_groups_of_many_shards_in_one_request(tmp_path: Path) -> None
         assert len({node.node.broker.groups.partition_of(name) for name in names}) > 5
         for number, name in enumerate(names):
             assert await commit(client, name, {0: number}) == [ErrorCode.NONE]
-        asked = OffsetFetchRequest(
+        requested = OffsetFetchRequest(
             groups=[OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
         )
-        fetched = (await client.call(asked, OffsetFetchResponse, 9)).groups
+        fetched = (await client.call(requested, OffsetFetchResponse, 9)).groups
         assert {group.group_id: group.topics[0].partitions[0].committed_offset for group in fetched} == {
             name: number for number, name in enumerate(names)
         }
@@ -234,16 +234,18 @@ async def test_lists_are_filtered_by_state_and_type(tmp_path: Path) -> None:
             assert len(everything.groups) == 3
 
 
-@pytest.mark.parametrize("asked", [True, False])
-async def test_authorized_operations(tmp_path: Path, asked: bool) -> None:
-    expected = ALL_OPERATIONS if asked else NOT_REQUESTED
+@pytest.mark.parametrize("requested", [True, False])
+async def test_authorized_operations(tmp_path: Path, requested: bool) -> None:
+    expected = ALL_OPERATIONS if requested else NOT_REQUESTED
     async with ready_node(tmp_path) as (_, client):
         await commit(client, "old", {0: 1})
         await client.call(consumer_beat("new", "m"), ConsumerGroupHeartbeatResponse)
-        classic = DescribeGroupsRequest(groups=["old"], include_authorized_operations=asked)
+        classic = DescribeGroupsRequest(groups=["old"], include_authorized_operations=requested)
         (group,) = (await client.call(classic, DescribeGroupsResponse)).groups
         assert group.authorized_operations == expected
-        consumer = ConsumerGroupDescribeRequest(group_ids=["new", "old"], include_authorized_operations=asked)
+        consumer = ConsumerGroupDescribeRequest(
+            group_ids=["new", "old"], include_authorized_operations=requested
+        )
         found = (await client.call(consumer, ConsumerGroupDescribeResponse)).groups
         by_id = {each.group_id: each for each in found}
         assert by_id["new"].authorized_operations == expected
@@ -264,13 +266,13 @@ async def test_offsets_can_be_deleted(tmp_path: Path) -> None:
         assert await fetch_offsets(client, "g") == {1: 2}
 
 
-async def test_a_pattern_is_resolved_by_the_broker(tmp_path: Path) -> None:
+async def test_pattern_is_resolved_by_the_broker(tmp_path: Path) -> None:
     async with ready_node(tmp_path) as (node, client):
         bad = consumer_beat("g", "m")
         bad.subscribed_topic_names, bad.subscribed_topic_regex = None, "(unclosed"
-        refused = await client.call(bad, ConsumerGroupHeartbeatResponse)
-        assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
-        assert refused.error_message
+        rejected = await client.call(bad, ConsumerGroupHeartbeatResponse)
+        assert rejected.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+        assert rejected.error_message
 
         good = consumer_beat("g", "m")
         good.subscribed_topic_names, good.subscribed_topic_regex = None, "[s-u]"
@@ -284,8 +286,8 @@ async def test_a_pattern_is_resolved_by_the_broker(tmp_path: Path) -> None:
         assert (given.topic_id, sorted(given.partitions)) == (node.topic_id("t"), [0, 1, 2, 3])
 
 
-async def test_a_protocol_that_is_switched_off_is_refused_by_any_broker(tmp_path: Path) -> None:
-    """Also by one that does not coordinate the group: here nothing does, without ``__consumer_offsets``."""
+async def test_disabled_protocol_is_rejected_by_any_broker(tmp_path: Path) -> None:
+    """Even by a broker that does not coordinate the group: without ``__consumer_offsets`` no broker does."""
     properties = {"group.coordinator.rebalance.protocols": "classic"}
     async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
         beat = await client.call(consumer_beat("g", "m"), ConsumerGroupHeartbeatResponse)

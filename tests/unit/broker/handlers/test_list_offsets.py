@@ -36,11 +36,11 @@ LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD =
 SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, PENDING_UPLOAD: 11}
 
 
-async def look_up(
+async def list_offset(
     client: RawClient, timestamp: int, version: int = 11, topic: str = "t", index: int = 0, epoch: int = -1
 ) -> ListOffsetsPartitionResponse:
-    asked = ListOffsetsPartition(partition_index=index, timestamp=timestamp, current_leader_epoch=epoch)
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[asked])])
+    requested = ListOffsetsPartition(partition_index=index, timestamp=timestamp, current_leader_epoch=epoch)
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[requested])])
     result = await client.call(request, ListOffsetsResponse, version)
     return result.topics[0].partitions[0]
 
@@ -55,7 +55,7 @@ async def test_special_timestamps_in_every_version(tmp_path: Path) -> None:
         await node.produce(client, batch_at(NOW, NOW + 50, NOW + 20))
         await node.produce(client, batch_at(NOW + 50, NOW + 10))
         node.partition().log.delete_records_before(1)
-        wanted = {
+        expected = {
             LATEST: (5, -1, 0),
             EARLIEST: (1, -1, 0),
             MAX_TIMESTAMP: (1, NOW + 50, 0),
@@ -64,14 +64,14 @@ async def test_special_timestamps_in_every_version(tmp_path: Path) -> None:
             PENDING_UPLOAD: (-1, -1, -1),
         }
         for version in range(1, 12):
-            for place, (offset, timestamp, epoch) in wanted.items():
-                told = await look_up(client, place, version)
-                if version < SINCE[place]:
-                    assert ErrorCode(told.error_code) is ErrorCode.UNSUPPORTED_VERSION
+            for timestamp, (offset, found, epoch) in expected.items():
+                result = await list_offset(client, timestamp, version)
+                if version < SINCE[timestamp]:
+                    assert ErrorCode(result.error_code) is ErrorCode.UNSUPPORTED_VERSION
                     continue
-                assert (told.error_code, told.offset, told.timestamp) == (0, offset, timestamp), place
-                assert told.leader_epoch == (epoch if version >= 4 else -1)
-        assert ErrorCode((await look_up(client, -7)).error_code) is ErrorCode.UNSUPPORTED_VERSION
+                assert (result.error_code, result.offset, result.timestamp) == (0, offset, found), timestamp
+                assert result.leader_epoch == (epoch if version >= 4 else -1)
+        assert ErrorCode((await list_offset(client, -7)).error_code) is ErrorCode.UNSUPPORTED_VERSION
 
 
 @pytest.mark.parametrize("codec", Codec)
@@ -89,29 +89,29 @@ async def test_a_timestamp_inside_a_batch(tmp_path: Path, codec: Codec) -> None:
             (NOW + 40, 4, NOW + 40),
             (NOW + 41, -1, -1),
         ):
-            told = await look_up(client, timestamp)
-            assert (told.error_code, told.offset, told.timestamp) == (0, offset, found), timestamp
+            result = await list_offset(client, timestamp)
+            assert (result.error_code, result.offset, result.timestamp) == (0, offset, found), timestamp
 
 
 async def test_an_empty_log(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
-        for place, offset in ((LATEST, 0), (EARLIEST, 0), (MAX_TIMESTAMP, -1), (NOW, -1)):
-            told = await look_up(client, place)
-            assert (told.error_code, told.offset, told.timestamp) == (0, offset, -1)
+        for timestamp, offset in ((LATEST, 0), (EARLIEST, 0), (MAX_TIMESTAMP, -1), (NOW, -1)):
+            result = await list_offset(client, timestamp)
+            assert (result.error_code, result.offset, result.timestamp) == (0, offset, -1)
 
 
 async def test_errors(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         node.partition().become_leader(2)
-        for told, code in (
-            (await look_up(client, LATEST, topic="none"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-            (await look_up(client, LATEST, index=1), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-            (await look_up(client, LATEST, epoch=1), ErrorCode.FENCED_LEADER_EPOCH),
-            (await look_up(client, LATEST, epoch=3), ErrorCode.UNKNOWN_LEADER_EPOCH),
+        for result, code in (
+            (await list_offset(client, LATEST, topic="none"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            (await list_offset(client, LATEST, index=1), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            (await list_offset(client, LATEST, epoch=1), ErrorCode.FENCED_LEADER_EPOCH),
+            (await list_offset(client, LATEST, epoch=3), ErrorCode.UNKNOWN_LEADER_EPOCH),
         ):
-            assert (ErrorCode(told.error_code), told.offset, told.leader_epoch) == (code, -1, -1)
+            assert (ErrorCode(result.error_code), result.offset, result.leader_epoch) == (code, -1, -1)
         twice = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
         request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[twice, twice])])
         (topic,) = (await client.call(request, ListOffsetsResponse)).topics
@@ -131,20 +131,20 @@ async def test_no_offset_beyond_the_high_watermark(tmp_path: Path, held_disks: d
         disk.free.clear()
         writer.send(node.produce_request({("t", 0): batch_of(b"b", timestamp=NOW + 100)}), 9)
         await asyncio.to_thread(disk.started.wait, 10)
-        assert (await look_up(client, LATEST)).offset == 1
-        assert (await look_up(client, NOW + 100)).offset == -1
+        assert (await list_offset(client, LATEST)).offset == 1
+        assert (await list_offset(client, NOW + 100)).offset == -1
         # A new epoch begins at the log end, and the records before it are not committed yet.
         node.partition().become_leader(1)
-        for place in (LATEST, NOW + 100):
-            told = await look_up(client, place)
-            assert ErrorCode(told.error_code) is ErrorCode.OFFSET_NOT_AVAILABLE
-            told = await look_up(client, place, version=4)
-            assert ErrorCode(told.error_code) is ErrorCode.LEADER_NOT_AVAILABLE
-        assert (await look_up(client, EARLIEST)).error_code == 0
-        assert (await look_up(client, NOW)).offset == 0
+        for timestamp in (LATEST, NOW + 100):
+            result = await list_offset(client, timestamp)
+            assert ErrorCode(result.error_code) is ErrorCode.OFFSET_NOT_AVAILABLE
+            result = await list_offset(client, timestamp, version=4)
+            assert ErrorCode(result.error_code) is ErrorCode.LEADER_NOT_AVAILABLE
+        assert (await list_offset(client, EARLIEST)).error_code == 0
+        assert (await list_offset(client, NOW)).offset == 0
         disk.free.set()
         await writer.receive(ProduceResponse)
-        assert (await look_up(client, LATEST)).offset == 2
+        assert (await list_offset(client, LATEST)).offset == 2
 
 
 async def test_a_read_error_takes_the_log_directory_offline(tmp_path: Path) -> None:
@@ -157,9 +157,9 @@ async def test_a_read_error_takes_the_log_directory_offline(tmp_path: Path) -> N
         log.release_idle_files()
         log.segments[0].move_to(str(tmp_path / "b" / "gone"))
         for _ in range(2):
-            told = await look_up(client, NOW, index=index)
-            assert ErrorCode(told.error_code) is ErrorCode.KAFKA_STORAGE_ERROR
-        assert (await look_up(client, LATEST, index=1 - index)).error_code == 0
+            result = await list_offset(client, NOW, index=index)
+            assert ErrorCode(result.error_code) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert (await list_offset(client, LATEST, index=1 - index)).error_code == 0
 
 
 async def test_an_end_offset_after_a_waiting_fetch_includes_its_records(tmp_path: Path) -> None:
@@ -174,8 +174,8 @@ async def test_an_end_offset_after_a_waiting_fetch_includes_its_records(tmp_path
             max_wait_ms=2**31 - 1,
             min_bytes=1,
         )
-        asked = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
-        ends = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])])
+        requested = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
+        ends = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[requested])])
         consumer.send(fetch)
         consumer.send(ends)
         # The broker has received both requests when the record is appended.
@@ -194,8 +194,8 @@ async def test_an_end_offset_after_a_waiting_produce_includes_its_records(
         disk.free.clear()
         for value in (b"a", b"b"):
             client.send(node.produce_request({("t", 0): batch_of(value)}), 9)
-        asked = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
-        ends = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[asked])])
+        requested = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
+        ends = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[requested])])
         client.send(ends)
         # Produce requests do not wait for each other.
         await until(lambda: node.partition().log.end_offset == 2)

@@ -1,4 +1,4 @@
-"""Metadata in all versions: which topics, which brokers, which errors, creation of topics."""
+"""Metadata in all versions: topics, brokers, errors, automatic topic creation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def create(node: AdminNode, *names: str, partitions: int = 1) -> None:
     await node.controller.submit(CreateTopicsRequest(topics=topics))
 
 
-def asking(*names: str, create: bool = False) -> MetadataRequest:
+def metadata_request(*names: str, create: bool = False) -> MetadataRequest:
     topics = [MetadataRequestTopic(name=name) for name in names]
     return MetadataRequest(topics=topics, allow_auto_topic_creation=create)
 
@@ -44,7 +44,7 @@ def errors(response: MetadataResponse) -> dict[str | None, ErrorCode]:
 
 
 @pytest.mark.parametrize("version", range(14))
-async def test_every_version_answers(version: int) -> None:
+async def test_every_version(version: int) -> None:
     async with admin_node() as node:
         await create(node, "a", "b", partitions=2)
         request = MetadataRequest(topics=[] if version == 0 else None)
@@ -68,30 +68,30 @@ async def test_every_version_answers(version: int) -> None:
         assert response.controller_id == (1 if version >= 1 else -1)
         if version >= 10:
             assert response.topics[0].topic_id == node.image.topics.by_name["a"].id
-        # The second answer comes from the kept bytes.
+        # The second response comes from the cache.
         assert await exchange(metadata.handle, node, request, version) == response
 
 
-async def test_a_leader_that_has_just_died_is_not_named() -> None:
-    """A client that was told of it would believe that and wait; what is not available is asked for again."""
+async def test_dead_leader_is_not_named() -> None:
+    """A client would try to connect to the dead leader, but it requests metadata again without a leader."""
     async with admin_node() as node:
         await create(node, "a")
-        before = await exchange(metadata.handle, node, asking("a"))
+        before = await exchange(metadata.handle, node, metadata_request("a"))
         node.topic_responses.lost_leaders = lambda: {1}
-        response = await exchange(metadata.handle, node, asking("a"))
+        response = await exchange(metadata.handle, node, metadata_request("a"))
         assert response.brokers == []
         (partition,) = response.topics[0].partitions
         assert partition.leader_id == -1
         assert ErrorCode(partition.error_code) is ErrorCode.LEADER_NOT_AVAILABLE
         assert partition.isr_nodes == [1]
         node.topic_responses.lost_leaders = frozenset
-        assert await exchange(metadata.handle, node, asking("a")) == before
+        assert await exchange(metadata.handle, node, metadata_request("a")) == before
 
 
 async def test_responses_about_thousands_of_partitions_are_built_in_slices(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The response has what changes meanwhile: it shows one state, that of its last slice."""
+    """Changes between slices are included: the response shows the metadata of its last slice."""
     monkeypatch.setattr(scheduler, "SLICE_NS", 0)
     names = [f"t{number}" for number in range(8)]
     async with admin_node() as node:
@@ -110,15 +110,15 @@ async def test_responses_about_thousands_of_partitions_are_built_in_slices(
             name: len(topic.partitions) for name, topic in node.image.topics.by_name.items()
         }
         again = metadata.handle(node, request, context)  # type: ignore[arg-type]
-        assert again == response, "at once, of what was kept"
-        named = metadata.handle(node, asking(*names[1:7]), context)  # type: ignore[arg-type]
+        assert again == response, "the cached response is returned at once"
+        named = metadata.handle(node, metadata_request(*names[1:7]), context)  # type: ignore[arg-type]
         assert isinstance(named, MetadataResponse)
         node.topic_responses.lost_leaders = lambda: {1}
-        leaderless = await exchange(metadata.handle, node, asking(*names[1:7]))
+        leaderless = await exchange(metadata.handle, node, metadata_request(*names[1:7]))
         assert {each.leader_id for topic in leaderless.topics for each in topic.partitions} == {-1}
 
 
-async def test_no_topics_asked() -> None:
+async def test_no_topics_requested() -> None:
     async with admin_node() as node:
         await create(node, "a")
         assert (await exchange(metadata.handle, node, MetadataRequest(topics=[]), 1)).topics == []
@@ -138,11 +138,11 @@ async def test_by_id() -> None:
         assert (known.name, known.error_code) == ("a", 0)
         assert (unknown.name, unknown.topic_id) == (None, numbered_uuid(99))
         assert ErrorCode(unknown.error_code) is ErrorCode.UNKNOWN_TOPIC_ID
-        refused = (await exchange(metadata.handle, node, request, 11)).topics
-        assert [ErrorCode(each.error_code) for each in refused] == [ErrorCode.INVALID_REQUEST] * 2
+        rejected = (await exchange(metadata.handle, node, request, 11)).topics
+        assert [ErrorCode(each.error_code) for each in rejected] == [ErrorCode.INVALID_REQUEST] * 2
 
 
-async def test_an_id_counts_more_than_the_name_beside_it() -> None:
+async def test_topic_id_takes_precedence_over_the_name() -> None:
     async with admin_node() as node:
         await create(node, "a")
         request = MetadataRequest(
@@ -160,49 +160,49 @@ async def test_an_id_counts_more_than_the_name_beside_it() -> None:
         assert list(node.image.topics.by_name) == ["a"]
 
 
-async def creation(node: AdminNode) -> None:
-    """Returns when nothing is being created any more."""
+async def creations_done(node: AdminNode) -> None:
+    """Wait until no topic is being created."""
     async with asyncio.timeout(30):
         while node.topics_in_creation:  # noqa: ASYNC110 (has no event)
             await asyncio.sleep(0)
 
 
-async def test_creation_is_not_waited_for() -> None:
+async def test_response_does_not_wait_for_the_creation() -> None:
     async with admin_node({"num.partitions": "3"}) as node:
         unknown = {"new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-        response = await exchange(metadata.handle, node, asking("new", "a/b", create=True))
+        response = await exchange(metadata.handle, node, metadata_request("new", "a/b", create=True))
         assert errors(response) == unknown | {"a/b": ErrorCode.INVALID_TOPIC_EXCEPTION}
-        await creation(node)
-        response = await exchange(metadata.handle, node, asking("new", create=True))
+        await creations_done(node)
+        response = await exchange(metadata.handle, node, metadata_request("new", create=True))
         assert errors(response) == {"new": ErrorCode.NONE}
         assert len(response.topics[0].partitions) == 3
-        # Versions below 4 cannot say no.
-        assert errors(await exchange(metadata.handle, node, asking("old", create=True), 1)) == {
+        # Versions below 4 always allow the creation.
+        assert errors(await exchange(metadata.handle, node, metadata_request("old", create=True), 1)) == {
             "old": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         }
-        await creation(node)
-        assert errors(await exchange(metadata.handle, node, asking("never", "__consumer_offsets"))) == {
+        await creations_done(node)
+        assert errors(
+            await exchange(metadata.handle, node, metadata_request("never", "__consumer_offsets"))
+        ) == {
             "never": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             "__consumer_offsets": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         }
-        # Its coordinator makes it, with settings of its own.
-        assert errors(await exchange(metadata.handle, node, asking("__consumer_offsets", create=True))) == {
-            "__consumer_offsets": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        }
-        await creation(node)
+        # The coordinator creates this topic with its own configs.
+        assert errors(
+            await exchange(metadata.handle, node, metadata_request("__consumer_offsets", create=True))
+        ) == {"__consumer_offsets": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        await creations_done(node)
         assert set(node.image.topics.by_name) == {"new", "old"}
 
 
 @pytest.mark.parametrize(
     ("own", "partitions"), [({}, 2), ({"num.partitions": "3"}, 3), ({"default.replication.factor": "1"}, 2)]
 )
-async def test_a_broker_creates_with_the_defaults_that_it_was_given(
-    own: dict[str, str], partitions: int
-) -> None:
+async def test_topic_is_created_with_the_defaults_of_the_broker(own: dict[str, str], partitions: int) -> None:
     """The controller's ``num.partitions`` is 2."""
     async with admin_node({"num.partitions": "2"}) as node:
         node.config = broker_config(own)
-        await exchange(metadata.handle, node, asking("new", create=True))
+        await exchange(metadata.handle, node, metadata_request("new", create=True))
         await until(lambda: "new" in node.image.topics.by_name)
         assert len(node.image.topics.by_name["new"].partitions) == partitions
 
@@ -210,26 +210,26 @@ async def test_a_broker_creates_with_the_defaults_that_it_was_given(
 @pytest.mark.parametrize(
     "settings", [{"auto.create.topics.enable": "false"}, {"default.replication.factor": "3"}]
 )
-async def test_creation_that_cannot_be(settings: dict[str, str]) -> None:
+async def test_invalid_topics_are_not_created(settings: dict[str, str]) -> None:
     async with admin_node(settings) as node:
         for _ in range(2):
-            response = await exchange(metadata.handle, node, asking("new", create=True))
+            response = await exchange(metadata.handle, node, metadata_request("new", create=True))
             assert errors(response) == {"new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-            await creation(node)
+            await creations_done(node)
         assert not node.image.topics.by_name
 
 
 async def test_creation_without_a_controller() -> None:
     async with admin_node() as node:
         node.raft.resign()
-        response = await exchange(metadata.handle, node, asking("new", create=True))
+        response = await exchange(metadata.handle, node, metadata_request("new", create=True))
         assert errors(response) == {"new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-        assert response.controller_id == 1, "some live broker, which would pass requests on"
-        await creation(node)
+        assert response.controller_id == 1, "any active broker, which would forward requests"
+        await creations_done(node)
 
 
-async def test_a_creation_is_sent_once() -> None:
-    """The controller gets one request for a topic, however often clients ask while it is being created."""
+async def test_creation_is_requested_once() -> None:
+    """The controller gets one request for a topic, however many clients request it during the creation."""
     async with admin_node() as node:
         sent: list[list[str]] = []
         pending: list[asyncio.Future[Message]] = []
@@ -241,21 +241,21 @@ async def test_a_creation_is_sent_once() -> None:
 
         services = SimpleNamespace(**{**vars(node), "controller": SimpleNamespace(submit=submit)})
         for names in (("a",), ("a",), ("a", "b")):
-            response = await exchange(metadata.handle, services, asking(*names, create=True))
+            response = await exchange(metadata.handle, services, metadata_request(*names, create=True))
             assert errors(response) == dict.fromkeys(names, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         assert sent == [["a"], ["b"]]
         pending[0].set_exception(KafkaError(ErrorCode.NOT_CONTROLLER, "none has been elected"))
         pending[1].cancel()
-        await creation(node)
-        await exchange(metadata.handle, services, asking("a", create=True))
+        await creations_done(node)
+        await exchange(metadata.handle, services, metadata_request("a", create=True))
         assert sent == [["a"], ["b"], ["a"]]
 
 
-async def test_fenced_broker_leads_nothing() -> None:
+async def test_fenced_broker_is_not_named_as_leader() -> None:
     async with admin_node() as node:
         await create(node, "t")
         await node.lifecycle.shut_down()
-        response = await exchange(metadata.handle, node, asking("t"))
+        response = await exchange(metadata.handle, node, metadata_request("t"))
         (partition,) = response.topics[0].partitions
         assert ErrorCode(partition.error_code) is ErrorCode.LEADER_NOT_AVAILABLE
         assert (partition.leader_id, partition.offline_replicas) == (-1, [1])
@@ -263,21 +263,23 @@ async def test_fenced_broker_leads_nothing() -> None:
         assert response.controller_id == -1
 
 
-async def test_leader_that_does_not_listen_here() -> None:
+async def test_leader_without_this_listener() -> None:
     async with admin_node() as node:
         await create(node, "t")
         codes = {}
         for version in (5, 6):
-            response = await exchange(metadata.handle, node, asking("t", create=True), version, "INTERNAL")
+            response = await exchange(
+                metadata.handle, node, metadata_request("t", create=True), version, "INTERNAL"
+            )
             codes[version] = ErrorCode(response.topics[0].partitions[0].error_code)
             assert response.brokers == []
         assert codes == {5: ErrorCode.LEADER_NOT_AVAILABLE, 6: ErrorCode.LISTENER_NOT_FOUND}
 
 
-async def test_kept_answers_follow_the_image() -> None:
+async def test_cached_responses_follow_the_image() -> None:
     async with admin_node() as node:
         await create(node, "t")
-        assert len((await exchange(metadata.handle, node, asking("t"))).topics[0].partitions) == 1
+        assert len((await exchange(metadata.handle, node, metadata_request("t"))).topics[0].partitions) == 1
         broker = node.image.cluster.brokers[1]
         moved = RegisterBrokerRecord(
             broker_id=1,
@@ -288,14 +290,14 @@ async def test_kept_answers_follow_the_image() -> None:
             fenced=False,
         )
         node.metadata.handle_commit(node.image.offset + 1, 1, [moved])
-        (partition,) = (await exchange(metadata.handle, node, asking("t"))).topics[0].partitions
+        (partition,) = (await exchange(metadata.handle, node, metadata_request("t"))).topics[0].partitions
         assert ErrorCode(partition.error_code) is ErrorCode.LISTENER_NOT_FOUND
 
 
-async def test_authorized_operations_only_when_asked() -> None:
+async def test_authorized_operations_only_on_request() -> None:
     async with admin_node() as node:
         await create(node, "t")
-        request = asking("t")
+        request = metadata_request("t")
         plain = await exchange(metadata.handle, node, request, 8)
         assert plain.topics[0].topic_authorized_operations == -(2**31)
         assert plain.cluster_authorized_operations == -(2**31)

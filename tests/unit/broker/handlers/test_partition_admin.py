@@ -56,8 +56,8 @@ async def test_offset_for_leader_epoch(tmp_path: Path, version: int) -> None:
             request = OffsetForLeaderEpochRequest(
                 topics=[OffsetForLeaderTopic(topic=topic, partitions=partitions)]
             )
-            (told,) = (await client.call(request, OffsetForLeaderEpochResponse, version)).topics
-            return [(ErrorCode(e.error_code), e.leader_epoch, e.end_offset) for e in told.partitions]
+            (result,) = (await client.call(request, OffsetForLeaderEpochResponse, version)).topics
+            return [(ErrorCode(e.error_code), e.leader_epoch, e.end_offset) for e in result.partitions]
 
         none = ErrorCode.NONE
         assert await ends(0, 1, 2, 3, 4) == [
@@ -79,8 +79,8 @@ async def delete_before(
     request = DeleteRecordsRequest(
         topics=[DeleteRecordsTopic(name=topic, partitions=[partition])], timeout_ms=1000
     )
-    (told,) = (await client.call(request, DeleteRecordsResponse, version)).topics
-    return ErrorCode(told.partitions[0].error_code), told.partitions[0].low_watermark
+    (result,) = (await client.call(request, DeleteRecordsResponse, version)).topics
+    return ErrorCode(result.partitions[0].error_code), result.partitions[0].low_watermark
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -103,7 +103,7 @@ async def test_delete_records(tmp_path: Path, version: int) -> None:
             -1,
         )
     async with live_node(tmp_path) as node:
-        assert node.partition().log.start_offset == 10, "kept over a restart"
+        assert node.partition().log.start_offset == 10, "the log start offset survives a restart"
 
 
 async def test_delete_records_of_a_compacted_topic(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ async def test_delete_records_of_a_compacted_topic(tmp_path: Path) -> None:
         await node.create("both", cleanup_policy="compact,delete")
         assert await delete_before(client, 0) == (ErrorCode.POLICY_VIOLATION, -1)
         assert await delete_before(client, 0, topic="both") == (ErrorCode.NONE, 0)
-        # Coordinator records must not be deleted, whatever the topic settings are.
+        # Records of coordinators must not be deleted, whatever the topic configs are.
         await node.create("__consumer_offsets", cleanup_policy="compact,delete")
         assert await delete_before(client, -1, topic="__consumer_offsets") == (
             ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -131,13 +131,13 @@ async def test_describe_log_dirs(tmp_path: Path, version: int) -> None:
         result = await client.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, version)
         assert result.error_code == 0
         assert [each.log_dir for each in result.results] == [str(path) for path in directories]
-        told = {
+        reported = {
             (topic.name, partition.partition_index): (partition.partition_size, partition.offset_lag)
             for each in result.results
             for topic in each.topics
             for partition in topic.partitions
         }
-        assert told == {("t", i): (size if i == 1 else 0, 0) for i in range(4)} | {("u", 0): (0, 0)}
+        assert reported == {("t", i): (size if i == 1 else 0, 0) for i in range(4)} | {("u", 0): (0, 0)}
         for each in result.results:
             assert each.error_code == 0
             assert each.topics, "partitions are spread over the directories"
@@ -194,7 +194,7 @@ async def test_cordoned_log_dirs(tmp_path: Path) -> None:
 
     async with live_node(directories, {"cordoned.log.dirs": "*"}) as node:
         cordoned = [each.cordoned for each in node.node.logs.directories]
-        assert cordoned == [True, True], "the dynamic value"
+        assert cordoned == [True, True], "the dynamic config applies"
 
 
 async def test_describe_log_dirs_of_a_volume_beyond_64_bits(

@@ -1,4 +1,4 @@
-"""Produce over the wire: versions, acks, idempotence, errors, dynamic settings, syncs."""
+"""Produce over the wire: versions, acks, idempotence, errors, dynamic configs, flushes."""
 
 from __future__ import annotations
 
@@ -42,14 +42,16 @@ async def test_every_version_appends_and_returns_errors(tmp_path: Path) -> None:
                 {("t", 1): batch_of(b"v%d" % version), ("none", 0): batch_of(b"x")}
             )
             result = await client.call(request, ProduceResponse, version)
-            good, unknown = result.responses
-            assert (good.name, good.topic_id != bytes(16)) == (("t", False) if version < 13 else ("", True))
-            (made,) = good.partition_responses
+            accepted, unknown = result.responses
+            assert (accepted.name, accepted.topic_id != bytes(16)) == (
+                ("t", False) if version < 13 else ("", True)
+            )
+            (made,) = accepted.partition_responses
             assert (made.index, made.error_code, made.base_offset) == (1, 0, at)
             assert (made.log_append_time_ms, made.log_start_offset) == (-1, 0 if version >= 5 else -1)
             (failed,) = unknown.partition_responses
-            wanted = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 13 else ErrorCode.UNKNOWN_TOPIC_ID
-            assert (ErrorCode(failed.error_code), failed.base_offset) == (wanted, -1)
+            expected = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 13 else ErrorCode.UNKNOWN_TOPIC_ID
+            assert (ErrorCode(failed.error_code), failed.base_offset) == (expected, -1)
             assert bool(failed.error_message) == (version >= 8)
         read = records_in((await node.fetch(client, index=1)).records)
         assert [record.value for record in read] == [b"v%d" % version for version in VERSIONS]
@@ -60,8 +62,11 @@ async def test_the_longest_topic_name_does_not_break_the_response(tmp_path: Path
         await node.create()
         name = "x" * 32767
         request = node.produce_request({("t", 0): batch_of(b"a"), (name, 0): batch_of(b"b")})
-        good, unknown = (await client.call(request, ProduceResponse, 9)).responses
-        assert (good.partition_responses[0].error_code, good.partition_responses[0].base_offset) == (0, 0)
+        accepted, unknown = (await client.call(request, ProduceResponse, 9)).responses
+        assert (accepted.partition_responses[0].error_code, accepted.partition_responses[0].base_offset) == (
+            0,
+            0,
+        )
         (failed,) = unknown.partition_responses
         assert ErrorCode(failed.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert (failed.error_message or "").startswith("there is no partition xxx")
@@ -164,15 +169,15 @@ async def test_producer_state_survives_a_restart(tmp_path: Path) -> None:
 # -- errors --------------------------------------------------------------------------------------------------
 
 
-async def test_an_invalid_batch_fails_alone(tmp_path: Path) -> None:
+async def test_invalid_batch_does_not_affect_the_others(tmp_path: Path) -> None:
     wrong_crc = batch_of(b"a")
     wrong_crc[-1] ^= 1
-    cut = batch_of(b"a")[:-3]
+    truncated = batch_of(b"a")[:-3]
     control = batch_of(b"a", attributes=CONTROL)
     failed = {
         "no records": (None, ErrorCode.INVALID_RECORD),
         "empty": (b"", ErrorCode.INVALID_RECORD),
-        "cut": (cut, ErrorCode.INVALID_RECORD),
+        "truncated": (truncated, ErrorCode.INVALID_RECORD),
         "control": (control, ErrorCode.INVALID_RECORD),
         "two batches": (batch_of(b"a") + batch_of(b"b"), ErrorCode.INVALID_RECORD),
         "wrong CRC": (wrong_crc, ErrorCode.CORRUPT_MESSAGE),
@@ -180,12 +185,12 @@ async def test_an_invalid_batch_fails_alone(tmp_path: Path) -> None:
     }
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create(partitions=2, max_message_bytes="1500")
-        for count, (what, (batch, code)) in enumerate(failed.items()):
+        for count, (case, (batch, code)) in enumerate(failed.items()):
             request = node.produce_request({("t", 0): batch, ("t", 1): batch_of(b"good")})
-            bad, good = (await client.call(request, ProduceResponse, 9)).responses
-            assert ErrorCode(bad.partition_responses[0].error_code) is code, what
-            assert bad.partition_responses[0].error_message, what
-            assert good.partition_responses[0].base_offset == count, what
+            rejected, accepted = (await client.call(request, ProduceResponse, 9)).responses
+            assert ErrorCode(rejected.partition_responses[0].error_code) is code, case
+            assert rejected.partition_responses[0].error_message, case
+            assert accepted.partition_responses[0].base_offset == count, case
         assert node.partition().log.end_offset == 0
 
 
@@ -213,12 +218,12 @@ async def test_several_topics_and_partitions_in_one_request(tmp_path: Path) -> N
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create("t", 3)
         await node.create("u", 2)
-        places = [("t", 2), ("u", 0), ("t", 0), ("u", 1)]
-        request = node.produce_request({place: batch_of(repr(place).encode()) for place in places})
+        tps = [("t", 2), ("u", 0), ("t", 0), ("u", 1)]
+        request = node.produce_request({tp: batch_of(repr(tp).encode()) for tp in tps})
         result = await client.call(request, ProduceResponse)
-        for (topic, index), told in zip(places, result.responses, strict=True):
-            assert told.topic_id == node.topic_id(topic)
-            assert (told.partition_responses[0].index, told.partition_responses[0].error_code) == (
+        for (topic, index), reported in zip(tps, result.responses, strict=True):
+            assert reported.topic_id == node.topic_id(topic)
+            assert (reported.partition_responses[0].index, reported.partition_responses[0].error_code) == (
                 index,
                 0,
             )
@@ -226,10 +231,10 @@ async def test_several_topics_and_partitions_in_one_request(tmp_path: Path) -> N
             assert [record.value for record in read] == [repr((topic, index)).encode()]
 
 
-# -- settings that change while the topic is in use ----------------------------------------------------------
+# -- configs that change while the topic is in use -----------------------------------------------------------
 
 
-async def test_settings_take_effect_at_once(tmp_path: Path) -> None:
+async def test_dynamic_configs_take_effect_at_once(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create()
         big = batch_of(bytes(50_000))
@@ -299,7 +304,9 @@ async def test_one_sync_serves_all_waiting_requests(tmp_path: Path, held_disks: 
             results = [await first.receive(ProduceResponse) for _ in range(11)]
             results += [await second.receive(ProduceResponse) for _ in range(10)]
         assert {each.responses[0].partition_responses[0].error_code for each in results} == {0}
-        assert len(disk.syncs) == 3, "one for the first, one more for each log that was appended to meanwhile"
+        assert len(disk.syncs) == 3, (
+            "one sync for the first request, then one for each log with appends in between"
+        )
 
 
 async def test_flush_messages_above_1_delays_only_the_batch_that_reaches_it(
@@ -345,7 +352,7 @@ async def test_a_slow_sync_times_out_without_losing_the_record(
 def test_a_failed_sync_is_a_storage_error_and_never_retried(
     tmp_path: Path, held_disks: dict[str, HeldDisk], caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with (
             live_node([tmp_path / "a", tmp_path / "b"]) as node,
             connected(node.bootstrap) as client,
@@ -369,7 +376,7 @@ def test_a_failed_sync_is_a_storage_error_and_never_retried(
             old = await node.fetch(client, index=lost, version=5)
             assert ErrorCode(old.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    run(story())
+    run(scenario())
     offline = [each for each in caplog.records if "goes offline" in each.getMessage()]
     assert len(offline) == 1
     assert str(tmp_path / "b") in offline[0].getMessage()
@@ -387,13 +394,13 @@ async def test_deleting_a_topic_completes_a_produce_that_waits_for_its_sync(
         disk.started.clear()
         client.send(node.produce_request({("t", 0): batch_of(b"a")}), 9)
         await asyncio.to_thread(disk.started.wait, 10)
-        # This one is too late for the running sync and needs another.
+        # This record is too late for the running sync and needs another one.
         client.send(node.produce_request({("t", 0): batch_of(b"b")}), 9)
         await until(lambda: node.partition().log.end_offset == 2)
         await node.delete("t")
         for _ in range(2):
-            (told,) = (await client.receive(ProduceResponse)).responses
-            code = ErrorCode(told.partition_responses[0].error_code)
+            (result,) = (await client.receive(ProduceResponse)).responses
+            code = ErrorCode(result.partition_responses[0].error_code)
             assert code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         node.node.logs.empty_trash()
         assert not any(name.startswith("t-0") for name in os.listdir(tmp_path))

@@ -31,18 +31,18 @@ from tests.support.machines.controller_bench import AdminNode, admin_node, regis
 
 
 async def prepare(node: AdminNode) -> None:
-    """A topic t on broker 1; broker 2 is registered, but fenced."""
+    """Create topic t on broker 1; broker 2 is registered but fenced."""
     topic = CreatableTopic(name="t", num_partitions=2, replication_factor=1)
     await exchange(create_topics.handle, node, CreateTopicsRequest(topics=[topic]))
     response = await node.controller.submit(registration(2))
     assert isinstance(response, BrokerRegistrationResponse)
 
 
-def moving(target: list[int] | None, *, fixed: bool = False) -> AlterPartitionReassignmentsRequest:
+def reassign_request(target: list[int] | None, *, fixed: bool = False) -> AlterPartitionReassignmentsRequest:
     partition = ReassignablePartition(partition_index=0, replicas=target)
     return AlterPartitionReassignmentsRequest(
         topics=[ReassignableTopic(name="t", partitions=[partition])],
-        # A version that cannot say it must be sent the default.
+        # Versions without the field must send the default.
         allow_replication_factor_change=not fixed,
     )
 
@@ -51,13 +51,15 @@ def moving(target: list[int] | None, *, fixed: bool = False) -> AlterPartitionRe
 async def test_reassign_list_and_cancel(version: int) -> None:
     async with admin_node() as node:
         await prepare(node)
-        response = await exchange(alter_partition_reassignments.handle, node, moving([2, 1]), version)
+        response = await exchange(
+            alter_partition_reassignments.handle, node, reassign_request([2, 1]), version
+        )
         assert (response.error_code, response.responses[0].partitions[0].error_code) == (0, 0)
-        # The broker itself knows of the move by now.
+        # The broker itself has already applied the reassignment.
         assert node.image.topics.by_name["t"].partitions[0].adding == (2,)
-        asked = ListPartitionReassignmentsTopics(name="t", partition_indexes=[0, 1])
+        requested = ListPartitionReassignmentsTopics(name="t", partition_indexes=[0, 1])
         listed = await exchange(
-            list_partition_reassignments.handle, node, ListPartitionReassignmentsRequest(topics=[asked])
+            list_partition_reassignments.handle, node, ListPartitionReassignmentsRequest(topics=[requested])
         )
         (partition,) = listed.topics[0].partitions
         assert (partition.replicas, partition.adding_replicas, partition.removing_replicas) == (
@@ -65,12 +67,12 @@ async def test_reassign_list_and_cancel(version: int) -> None:
             [2],
             [],
         )
-        await exchange(alter_partition_reassignments.handle, node, moving(None), version)
+        await exchange(alter_partition_reassignments.handle, node, reassign_request(None), version)
         everything = ListPartitionReassignmentsRequest(topics=None)
         listed = await exchange(list_partition_reassignments.handle, node, everything)
         assert listed.topics == []
         if version >= 1:
-            request = moving([1, 2], fixed=True)
+            request = reassign_request([1, 2], fixed=True)
             response = await exchange(alter_partition_reassignments.handle, node, request, version)
             (result,) = response.responses[0].partitions
             assert ErrorCode(result.error_code) is ErrorCode.INVALID_REPLICATION_FACTOR
@@ -91,19 +93,19 @@ async def test_elect_in_every_version(version: int) -> None:
         assert [(each.topic, each.partition_result) for each in everything.replica_election_results] == [
             ("t", [])
         ]
-        # Without an active controller, each version says so where it can.
+        # Without an active controller each version returns the error where it has a field for it.
         node.raft.resign()
-        refused = await exchange(elect_leaders.handle, node, named, version)
-        results = refused.replica_election_results[0].partition_result
+        rejected = await exchange(elect_leaders.handle, node, named, version)
+        results = rejected.replica_election_results[0].partition_result
         assert [ErrorCode(each.error_code) for each in results] == [ErrorCode.NOT_CONTROLLER] * 2
-        assert refused.error_code == (ErrorCode.NOT_CONTROLLER if version >= 1 else ErrorCode.NONE)
+        assert rejected.error_code == (ErrorCode.NOT_CONTROLLER if version >= 1 else ErrorCode.NONE)
 
 
 async def test_election_that_does_not_commit_in_time() -> None:
     async with admin_node() as node:
         await prepare(node)
         node.raft.commits_automatically = False
-        await_commit = node.controller.submit(moving([2, 1]))
+        await_commit = node.controller.submit(reassign_request([2, 1]))
         request = ElectLeadersRequest(topic_partitions=None, timeout_ms=1)
         response = await exchange(elect_leaders.handle, node, request)
         assert ErrorCode(response.error_code) is ErrorCode.REQUEST_TIMED_OUT
@@ -115,37 +117,37 @@ async def test_election_that_does_not_commit_in_time() -> None:
 @pytest.mark.parametrize(
     ("handle", "request_"),
     [
-        (alter_partition_reassignments.handle, moving([2])),
+        (alter_partition_reassignments.handle, reassign_request([2])),
         (list_partition_reassignments.handle, ListPartitionReassignmentsRequest(topics=None)),
         (unregister_broker.handle, UnregisterBrokerRequest(broker_id=2)),
     ],
 )
-async def test_without_controller_the_whole_request_is_refused(handle: object, request_: Message) -> None:
-    """As KafkaError: the responses have a place for it, and dispatch puts it there."""
+async def test_without_a_controller_the_whole_request_fails(handle: object, request_: Message) -> None:
+    """The handler raises KafkaError, and the dispatcher writes it into the response."""
     async with admin_node() as node:
         await prepare(node)
         node.raft.resign()
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             await exchange(handle, node, request_)  # type: ignore[arg-type]
-        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+        assert caught.value.code is ErrorCode.NOT_CONTROLLER
 
 
 @pytest.mark.parametrize(
     "handle", [alter_partition_reassignments.handle, list_partition_reassignments.handle]
 )
-async def test_what_does_not_commit_in_time(handle: object) -> None:
+async def test_requests_that_do_not_commit_in_time(handle: object) -> None:
     async with admin_node() as node:
         await prepare(node)
         node.raft.commits_automatically = False
-        first = node.controller.submit(moving([2, 1]))
+        first = node.controller.submit(reassign_request([2, 1]))
         request: Message = (
             AlterPartitionReassignmentsRequest(timeout_ms=1)
             if handle is alter_partition_reassignments.handle
             else ListPartitionReassignmentsRequest(topics=None, timeout_ms=1)
         )
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             await exchange(handle, node, request)  # type: ignore[arg-type]
-        assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
+        assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT
         node.raft.commits_automatically = True
         node.raft.commit()
         await first
@@ -157,6 +159,6 @@ async def test_unregister() -> None:
         response = await exchange(unregister_broker.handle, node, UnregisterBrokerRequest(broker_id=2))
         assert response.error_code == 0
         assert list(node.image.cluster.brokers) == [1]
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             await exchange(unregister_broker.handle, node, UnregisterBrokerRequest(broker_id=2))
-        assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+        assert caught.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED

@@ -1,4 +1,4 @@
-"""Requests about ACLs, quotas and SCRAM credentials, on a node without any of them."""
+"""Requests about ACLs, quotas and SCRAM credentials, on a node that stores none."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def component(entity_type: str, match_type: int, match: str | None = None) -> Co
 async def test_client_quotas() -> None:
     async with admin_node() as node:
         assert await quotas(node) == []
-        # As a metadata log of Apache Kafka would bring them.
+        # A metadata log of Apache Kafka may contain such records.
         stored: list[dict[str, str | None]] = [
             {"user": "u"},
             {"user": None},
@@ -103,7 +103,7 @@ async def test_client_quotas() -> None:
         ([component("user", DEFAULT), component("ip", DEFAULT)], ErrorCode.INVALID_REQUEST),
     ],
 )
-async def test_quota_filters_that_are_refused(components: list[ComponentData], code: ErrorCode) -> None:
+async def test_invalid_quota_filters_are_rejected(components: list[ComponentData], code: ErrorCode) -> None:
     async with admin_node() as node:
         request = DescribeClientQuotasRequest(components=components)
         response = await exchange(describe_client_quotas.handle, node, request)

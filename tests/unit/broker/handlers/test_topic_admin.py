@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics and CreatePartitions through the corridor: controller, log, metadata, answer."""
+"""CreateTopics, DeleteTopics and CreatePartitions from the handler through the controller to the response."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.brokers.handlers import exchange
 from tests.support.machines.controller_bench import admin_node
 
 
-def creating(*names: str, **settings: str) -> CreateTopicsRequest:
+def create_request(*names: str, **settings: str) -> CreateTopicsRequest:
     configs = [
         CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in settings.items()
     ]
@@ -38,12 +38,14 @@ def creating(*names: str, **settings: str) -> CreateTopicsRequest:
 @pytest.mark.parametrize("version", range(2, 8))
 async def test_create_in_every_version(version: int) -> None:
     async with admin_node() as node:
-        response = await exchange(create_topics.handle, node, creating("t", "a/b", retention_ms="5"), version)
-        made, refused = response.topics
+        response = await exchange(
+            create_topics.handle, node, create_request("t", "a/b", retention_ms="5"), version
+        )
+        made, rejected = response.topics
         assert (made.name, made.error_code) == ("t", 0)
-        assert ErrorCode(refused.error_code) is ErrorCode.INVALID_TOPIC_EXCEPTION
-        assert refused.error_message
-        # The broker itself knows the topic by now.
+        assert ErrorCode(rejected.error_code) is ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert rejected.error_message
+        # The broker itself has already applied the topic.
         known = node.image.topics.by_name["t"]
         assert made.topic_id == (known.id if version >= 7 else ZERO_UUID)
         if version >= 5:
@@ -51,11 +53,11 @@ async def test_create_in_every_version(version: int) -> None:
             values = {each.name: (each.value, each.config_source) for each in made.configs or []}
             assert values["retention.ms"] == ("5", 1)
             assert values["segment.bytes"] == ("1073741824", 5)
-            assert refused.configs == []
+            assert rejected.configs == []
 
 
 async def test_configs_are_those_of_the_controller() -> None:
-    """A broker forwards the request: its own settings do not hold for the topic's other replicas."""
+    """A broker forwards the request: its own configs do not apply to the topic's other replicas."""
     async with (
         admin_node({"log.retention.ms": "70000"}) as active,
         admin_node({"log.retention.ms": "60000", "log.segment.bytes": "2000000"}) as broker,
@@ -71,7 +73,7 @@ async def test_configs_are_those_of_the_controller() -> None:
                 return asyncio.ensure_future(response)
 
         services = SimpleNamespace(**{**vars(broker), "controller": Forwarding()})
-        (made,) = (await exchange(create_topics.handle, services, creating("t", flush_ms="5"))).topics
+        (made,) = (await exchange(create_topics.handle, services, create_request("t", flush_ms="5"))).topics
         values = {each.name: (each.value, each.config_source) for each in made.configs or []}
         assert values["retention.ms"] == ("70000", 4)
         assert values["segment.bytes"] == ("1073741824", 5)
@@ -81,27 +83,27 @@ async def test_configs_are_those_of_the_controller() -> None:
 async def test_create_without_controller() -> None:
     async with admin_node() as node:
         node.raft.resign()
-        response = await exchange(create_topics.handle, node, creating("a", "b"))
+        response = await exchange(create_topics.handle, node, create_request("a", "b"))
         assert [ErrorCode(each.error_code) for each in response.topics] == [ErrorCode.NOT_CONTROLLER] * 2
 
 
 async def test_create_that_does_not_commit_in_time() -> None:
     async with admin_node() as node:
         node.raft.commits_automatically = False
-        request = creating("slow")
+        request = create_request("slow")
         request.timeout_ms = 1
         (response,) = (await exchange(create_topics.handle, node, request)).topics
         assert ErrorCode(response.error_code) is ErrorCode.REQUEST_TIMED_OUT
         assert "slow" not in node.image.topics.by_name
         node.raft.commits_automatically = True
         node.raft.commit()
-        assert "slow" in node.image.topics.by_name, "the change itself was not taken back"
+        assert "slow" in node.image.topics.by_name, "the change itself is not undone"
 
 
 @pytest.mark.parametrize("version", range(1, 7))
 async def test_delete_in_every_version(version: int) -> None:
     async with admin_node() as node:
-        await exchange(create_topics.handle, node, creating("t", "u"))
+        await exchange(create_topics.handle, node, create_request("t", "u"))
         if version >= 6:
             u_id = node.image.topics.by_name["u"].id
             states = [
@@ -126,16 +128,16 @@ async def test_delete_in_every_version(version: int) -> None:
 )
 async def test_deletion_disabled(version: int, code: ErrorCode) -> None:
     async with admin_node({"delete.topic.enable": "false"}) as node:
-        await exchange(create_topics.handle, node, creating("t"))
+        await exchange(create_topics.handle, node, create_request("t"))
         response = await exchange(delete_topics.handle, node, DeleteTopicsRequest(topic_names=["t"]), version)
         assert [ErrorCode(each.error_code) for each in response.responses] == [code]
         assert "t" in node.image.topics.by_name
 
 
 @pytest.mark.parametrize("version", range(4))
-async def test_more_partitions(version: int) -> None:
+async def test_create_partitions(version: int) -> None:
     async with admin_node() as node:
-        await exchange(create_topics.handle, node, creating("t"))
+        await exchange(create_topics.handle, node, create_request("t"))
         request = CreatePartitionsRequest(
             topics=[
                 CreatePartitionsTopic(name="t", count=5, assignments=None),
@@ -154,7 +156,7 @@ async def test_more_partitions(version: int) -> None:
         assert {ErrorCode(each.error_code) for each in response.results} == {ErrorCode.NOT_CONTROLLER}
 
 
-def sized(*sizes: int, validate_only: bool = False) -> CreateTopicsRequest:
+def sized_request(*sizes: int, validate_only: bool = False) -> CreateTopicsRequest:
     topics = [
         CreatableTopic(name=f"t{number}", num_partitions=size, replication_factor=1)
         for number, size in enumerate(sizes)
@@ -162,36 +164,38 @@ def sized(*sizes: int, validate_only: bool = False) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=topics, timeout_ms=7, validate_only=validate_only)
 
 
-def part_sizes(request: CreateTopicsRequest) -> list[list[int]]:
+def batch_sizes(request: CreateTopicsRequest) -> list[list[int]]:
     return [
-        [topic.num_partitions for topic in part.topics] for part in create_topics.split_request(request, 6)
+        [topic.num_partitions for topic in batch.topics] for batch in create_topics.split_request(request, 6)
     ]
 
 
-def test_thousands_of_partitions_are_decided_on_in_parts() -> None:
-    parts = create_topics.split_request(sized(*[100] * 40), 6)
-    assert [sum(topic.num_partitions for topic in part.topics) for part in parts] == [200] * 20
-    assert [topic.name for part in parts for topic in part.topics] == [f"t{number}" for number in range(40)]
-    assert {part.timeout_ms for part in parts} == {7}
+def test_thousands_of_partitions_are_created_in_batches() -> None:
+    batches = create_topics.split_request(sized_request(*[100] * 40), 6)
+    assert [sum(topic.num_partitions for topic in batch.topics) for batch in batches] == [200] * 20
+    assert [topic.name for batch in batches for topic in batch.topics] == [
+        f"t{number}" for number in range(40)
+    ]
+    assert {batch.timeout_ms for batch in batches} == {7}
 
 
-def test_a_topic_is_never_cut() -> None:
-    assert part_sizes(sized(1, 3000, 1, -1, 249)) == [[1], [3000], [1, -1], [249]]
-    assert part_sizes(sized(3)) == [[3]]
-    assert part_sizes(sized()) == [[]]
+def test_topic_is_never_split() -> None:
+    assert batch_sizes(sized_request(1, 3000, 1, -1, 249)) == [[1], [3000], [1, -1], [249]]
+    assert batch_sizes(sized_request(3)) == [[3]]
+    assert batch_sizes(sized_request()) == [[]]
 
 
-def test_topics_that_have_to_do_with_each_other_stay_together() -> None:
-    assert len(part_sizes(sized(200, 200, validate_only=True))) == 1
-    assert len(part_sizes(sized(6000, 6000))) == 1
-    twins = sized(200, 200, 200)
-    twins.topics[2].name = "t0"
-    assert len(part_sizes(twins)) == 1
+def test_related_topics_stay_in_one_batch() -> None:
+    assert len(batch_sizes(sized_request(200, 200, validate_only=True))) == 1
+    assert len(batch_sizes(sized_request(6000, 6000))) == 1
+    duplicates = sized_request(200, 200, 200)
+    duplicates.topics[2].name = "t0"
+    assert len(batch_sizes(duplicates)) == 1
 
 
-async def test_parts_are_answered_as_one() -> None:
+async def test_batches_have_one_response() -> None:
     async with admin_node() as node:
-        request = sized(200, 200, 200)
+        request = sized_request(200, 200, 200)
         request.timeout_ms = 0
         request.topics[1].name = "not/valid"
         response = await exchange(create_topics.handle, node, request, 7)

@@ -41,7 +41,7 @@ async def test_an_unused_transactional_id_expires_but_not_with_an_open_transacti
         assert (unused.producer_id != before, unused.epoch) == (True, 0)
 
 
-async def test_an_idle_producer_expires_but_not_with_an_open_transaction(tmp_path: Path) -> None:
+async def test_idle_producer_expires_but_not_with_an_open_transaction(tmp_path: Path) -> None:
     properties = FEW | {
         "producer.id.expiration.ms": "50",
         "producer.id.expiration.check.interval.ms": "10",
@@ -60,7 +60,7 @@ async def test_an_idle_producer_expires_but_not_with_an_open_transaction(tmp_pat
         assert await busy.end(commit=True) is ErrorCode.NONE
 
 
-async def test_the_expiration_of_producers_is_dynamic(tmp_path: Path) -> None:
+async def test_producer_expiration_is_dynamic(tmp_path: Path) -> None:
     properties = FEW | {"producer.id.expiration.check.interval.ms": "10"}
     async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
         await node.create("t")

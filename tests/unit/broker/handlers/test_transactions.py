@@ -52,7 +52,7 @@ both_versions = pytest.mark.parametrize("is_v2", [False, True], ids=["v1", "v2"]
 async def producing(
     path: Path, *, is_v2: bool = True, **properties: str
 ) -> AsyncIterator[tuple[LiveNode, RawClient, TxnProducer]]:
-    """A node with topic ``t``, and an initialised producer."""
+    """A node with topic ``t`` and an initialized producer."""
     settings = SMALL | {name.replace("_", "."): value for name, value in properties.items()}
     async with live_node(path, settings) as node, connected(node.bootstrap) as client:
         await node.create("t", partitions=2)
@@ -62,22 +62,23 @@ async def producing(
 
 
 async def committed(node: LiveNode, client: RawClient, index: int = 0) -> list[bytes | None]:
-    """What a read_committed consumer gets: without aborted batches, as clients filter them."""
+    """Return the values that a read_committed consumer reads, with aborted batches filtered as clients do
+    it."""
     data = await node.fetch(client, index=index, isolation_level=READ_COMMITTED)
     return without_aborted(data)
 
 
 def without_aborted(data: PartitionData) -> list[bytes | None]:
     aborted = sorted((each.first_offset, each.producer_id) for each in data.aborted_transactions or ())
-    barred: set[int] = set()
+    aborted_producers: set[int] = set()
     values: list[bytes | None] = []
     view = memoryview(data.records or b"")
     for at, header in iter_batches(view):
         while aborted and aborted[0][0] <= header.last_offset:
-            barred.add(aborted.pop(0)[1])
+            aborted_producers.add(aborted.pop(0)[1])
         if header.is_control:
-            barred.discard(header.producer_id)
-        elif not (header.is_transactional and header.producer_id in barred):
+            aborted_producers.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in aborted_producers):
             values += [record.value for record in records_in(view[at : at + header.size])]
     return values
 
@@ -122,10 +123,10 @@ async def test_an_open_transaction_delays_read_committed_consumers(tmp_path: Pat
 async def test_a_marker_completes_read_committed_fetches(tmp_path: Path) -> None:
     async with producing(tmp_path) as (node, _client, producer), connected(node.bootstrap) as reader:
         await producer.send(*[b"x" * 100] * 20)
-        asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
-        # More bytes than the marker has: the records that it makes readable count too.
+        requested = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        # This exceeds the size of the marker: the records that it makes readable count, too.
         request = node.fetch_request(
-            [("t", asked)], max_wait_ms=60_000, min_bytes=1000, isolation_level=READ_COMMITTED
+            [("t", requested)], max_wait_ms=60_000, min_bytes=1000, isolation_level=READ_COMMITTED
         )
         reader.send(request, 12)
         await until(lambda: bool(node.partition().delayed_fetches))
@@ -201,13 +202,13 @@ async def test_without_verification_a_version_1_client_may_write_anywhere(tmp_pa
 
 async def test_unknown_and_fenced_producers_fail(tmp_path: Path) -> None:
     async with producing(tmp_path) as (node, client, producer):
-        stranger = TxnProducer(node, client, "never initialised", producer_id=77, epoch=0)
-        assert await stranger.write(b"a") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        unknown = TxnProducer(node, client, "never initialised", producer_id=77, epoch=0)
+        assert await unknown.write(b"a") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
         other = TxnProducer(node, client, producer_id=77, epoch=0)
         assert await other.write(b"a") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        heir = TxnProducer(node, client)
-        assert await heir.init() is ErrorCode.NONE
-        assert (heir.producer_id, heir.epoch) == (producer.producer_id, producer.epoch + 1)
+        successor = TxnProducer(node, client)
+        assert await successor.init() is ErrorCode.NONE
+        assert (successor.producer_id, successor.epoch) == (producer.producer_id, producer.epoch + 1)
         for version in (10, 11, 12, 13):
             producer.sequences.clear()
             assert await producer.write(b"a", version=version) is ErrorCode.INVALID_PRODUCER_EPOCH
@@ -218,7 +219,7 @@ async def test_unknown_and_fenced_producers_fail(tmp_path: Path) -> None:
         await find_coordinator(client, "g")
         assert await producer.commit_offsets("g", {0: 1}) == [ErrorCode.INVALID_PRODUCER_EPOCH]
         assert node.partition().log.end_offset == 0
-        await heir.send(b"mine")
+        await successor.send(b"mine")
 
 
 @both_versions
@@ -231,8 +232,8 @@ async def test_a_batch_after_the_end_of_its_transaction_fails(tmp_path: Path, is
         response = await node.produce(
             client, late, version=13 if is_v2 else 10, transactional_id=producer.transactional_id
         )
-        wanted = ErrorCode.INVALID_PRODUCER_EPOCH if is_v2 else ErrorCode.INVALID_TXN_STATE
-        assert ErrorCode(response.error_code) is wanted
+        expected = ErrorCode.INVALID_PRODUCER_EPOCH if is_v2 else ErrorCode.INVALID_TXN_STATE
+        assert ErrorCode(response.error_code) is expected
         log = node.partition().log
         assert (log.end_offset, log.last_stable_offset) == (2, 2)
 
@@ -260,8 +261,8 @@ async def test_plain_batches_in_a_transactional_request(tmp_path: Path) -> None:
         inside = batch_of(
             b"b", producer_id=producer.producer_id, producer_epoch=producer.epoch, base_sequence=1
         )
-        refused = await node.produce(client, inside, transactional_id="tx", version=12)
-        assert ErrorCode(refused.error_code) is ErrorCode.INVALID_TXN_STATE
+        rejected = await node.produce(client, inside, transactional_id="tx", version=12)
+        assert ErrorCode(rejected.error_code) is ErrorCode.INVALID_TXN_STATE
 
 
 async def test_a_request_for_several_partitions_has_a_result_for_each(tmp_path: Path) -> None:
@@ -291,16 +292,16 @@ async def test_a_request_for_several_partitions_has_a_result_for_each(tmp_path: 
 async def test_acks_0(tmp_path: Path) -> None:
     async with producing(tmp_path) as (node, client, producer):
 
-        def without_answer(producer: TxnProducer) -> ProduceRequest:
+        def send_without_acks(producer: TxnProducer) -> ProduceRequest:
             batch = producer.batch(b"a")
             return node.produce_request({("t", 0): batch}, acks=0, transactional_id="tx")
 
-        client.send(without_answer(producer), 12)
+        client.send(send_without_acks(producer), 12)
         client.expect_no_responses()
         await until(lambda: node.partition().log.end_offset == 1)
         assert await producer.end(commit=True) is ErrorCode.NONE
         zombie = TxnProducer(node, client, producer_id=producer.producer_id, epoch=0)
-        client.send(without_answer(zombie), 12)
+        client.send(send_without_acks(zombie), 12)
         assert await client.read_to_the_end() == b""
 
 
@@ -308,11 +309,11 @@ async def test_acks_0(tmp_path: Path) -> None:
 
 
 async def stable_offset(client: RawClient, group_id: str) -> tuple[int, ErrorCode]:
-    """Fetches the offset as a consumer that requires stable offsets."""
-    asked = OffsetFetchRequestGroup(
+    """Fetch the offset as a consumer that requires stable offsets."""
+    requested = OffsetFetchRequestGroup(
         group_id=group_id, topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
     )
-    request = OffsetFetchRequest(groups=[asked], require_stable=True)
+    request = OffsetFetchRequest(groups=[requested], require_stable=True)
     response = await client.call(request, OffsetFetchResponse, 9)
     (found,) = response.groups[0].topics[0].partitions
     return found.committed_offset, ErrorCode(found.error_code)
@@ -374,7 +375,7 @@ async def test_markers_are_fenced(tmp_path: Path) -> None:
         assert log.end_offset == 1
         assert await marker(epoch + 1, 2, coordinator_epoch=3) is ErrorCode.NONE
         assert log.last_stable_offset == log.end_offset == 2
-        # Sent again, as by a coordinator that missed the response: written a second time.
+        # A coordinator that missed the response retries: the marker is written again.
         assert await marker(epoch + 1, 2, coordinator_epoch=3) is ErrorCode.NONE
         assert log.last_stable_offset == log.end_offset == 3
         late = ErrorCode.TRANSACTION_COORDINATOR_FENCED
@@ -385,7 +386,7 @@ async def test_markers_are_fenced(tmp_path: Path) -> None:
 
 
 async def test_an_administrator_aborts_a_hanging_transaction(tmp_path: Path) -> None:
-    """What ``kafka-transactions abort`` does: same epoch, transaction version 0."""
+    """The request of ``kafka-transactions abort``: same epoch, transaction version 0."""
     async with producing(tmp_path) as (node, client, producer):
         await producer.send(b"a")
         request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
@@ -418,13 +419,13 @@ async def test_a_transaction_that_times_out_is_aborted(tmp_path: Path) -> None:
 async def test_a_new_producer_ends_the_transaction_of_the_old_one(tmp_path: Path) -> None:
     async with producing(tmp_path, is_v2=False) as (node, client, producer):
         await producer.send(b"lost")
-        heir = TxnProducer(node, client, is_v2=False, producer_id=producer.producer_id)
-        assert await heir.init() is ErrorCode.CONCURRENT_TRANSACTIONS
-        assert await heir.init() is ErrorCode.NONE
-        assert heir.epoch == producer.epoch + 2
+        successor = TxnProducer(node, client, is_v2=False, producer_id=producer.producer_id)
+        assert await successor.init() is ErrorCode.CONCURRENT_TRANSACTIONS
+        assert await successor.init() is ErrorCode.NONE
+        assert successor.epoch == producer.epoch + 2
         assert await producer.end(commit=True) is ErrorCode.PRODUCER_FENCED
-        await heir.send(b"kept")
-        assert await heir.end(commit=True) is ErrorCode.NONE
+        await successor.send(b"kept")
+        assert await successor.end(commit=True) is ErrorCode.NONE
         assert await committed(node, client) == [b"kept"]
 
 
@@ -486,8 +487,8 @@ async def test_lists_and_descriptions(tmp_path: Path) -> None:
         assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
         ids = ["unknown", "tx", "", "idle", "tx"]
-        asked = DescribeTransactionsRequest(transactional_ids=ids)
-        described = (await client.call(asked, DescribeTransactionsResponse)).transaction_states
+        requested = DescribeTransactionsRequest(transactional_ids=ids)
+        described = (await client.call(requested, DescribeTransactionsResponse)).transaction_states
         assert [(each.transactional_id, each.error_code) for each in described] == [
             ("unknown", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND),
             ("tx", ErrorCode.NONE),
@@ -503,9 +504,9 @@ async def test_lists_and_descriptions(tmp_path: Path) -> None:
 async def test_producers_of_partitions(tmp_path: Path) -> None:
     async with producing(tmp_path) as (_, client, producer):
         await producer.send(b"a", b"b", index=1)
-        asked = [("t", [1, 0, 9]), ("none", [0]), ("b*d", [0]), ("", [0])]
+        requested = [("t", [1, 0, 9]), ("none", [0]), ("b*d", [0]), ("", [0])]
         request = DescribeProducersRequest(
-            topics=[TopicRequest(name=name, partition_indexes=indexes) for name, indexes in asked]
+            topics=[TopicRequest(name=name, partition_indexes=indexes) for name, indexes in requested]
         )
         topics = (await client.call(request, DescribeProducersResponse)).topics
         codes = {topic.name: [each.error_code for each in topic.partitions] for topic in topics}
@@ -519,7 +520,7 @@ async def test_producers_of_partitions(tmp_path: Path) -> None:
         assert await producer.end(commit=True) is ErrorCode.NONE
         topics = (await client.call(request, DescribeProducersResponse)).topics
         (active,) = topics[0].partitions[0].active_producers
-        # A version 2 client has a new epoch, in which it has written nothing.
+        # A version 2 client has a new epoch and has not written in it.
         assert (active.producer_epoch, active.last_sequence) == (producer.epoch, -1)
         assert (active.coordinator_epoch, active.current_txn_start_offset) == (0, -1)
 
@@ -555,11 +556,11 @@ async def test_producer_ids(tmp_path: Path, version: int) -> None:
 async def test_a_client_waits_until_the_controller_allocates_producer_ids(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: ErrorCode
 ) -> None:
-    async def refuse(_: ProducerIds) -> int:
+    async def fail_allocation(_: ProducerIds) -> int:
         raise KafkaError(code, "no ids")
 
     async with live_node(tmp_path, SMALL) as node, connected(node.bootstrap) as client:
-        monkeypatch.setattr(ProducerIds, "generate", refuse)
+        monkeypatch.setattr(ProducerIds, "generate", fail_allocation)
         request = InitProducerIdRequest(transactional_id=None)
         response = await client.call(request, InitProducerIdResponse, 5)
         assert (response.error_code, response.producer_id) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)

@@ -1,4 +1,4 @@
-"""Settings that change while the broker runs."""
+"""Dynamic configs of brokers and topics."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Bench:
         self.metadata.handle_commit(self.metadata.image.offset + 1, 1, records)
 
 
-def test_brokers_own_settings_win() -> None:
+def test_broker_configs_override_cluster_defaults() -> None:
     bench = Bench()
     bench.set(4, "", "log.cleaner.threads", "2")
     bench.set(4, "1", "log.cleaner.threads", "3")
@@ -53,12 +53,12 @@ def test_topics() -> None:
     bench.set(2, "a", "retention.ms", "5")
     assert [(name, config.retention_ms) for name, config in bench.topics] == [("a", 5)]
     bench.set(2, "b", "retention.ms", "5")
-    assert bench.config.log_config("a") is bench.config.log_config("b"), "equal settings are one object"
+    assert bench.config.log_config("a") is bench.config.log_config("b"), "equal configs are one object"
     bench.set(2, "nowhere", "retention.ms", "7")
     assert len(bench.topics) == 2
 
 
-def test_topics_follow_the_brokers_defaults() -> None:
+def test_topics_inherit_broker_defaults() -> None:
     bench = Bench()
     bench.create("a", "b")
     bench.set(2, "a", "retention.ms", "5")
@@ -67,7 +67,7 @@ def test_topics_follow_the_brokers_defaults() -> None:
     assert {name: config.retention_ms for name, config in bench.topics} == {"a": 5, "b": 2000}
 
 
-def test_what_cannot_be_used_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_configs_change_nothing(caplog: pytest.LogCaptureFixture) -> None:
     bench = Bench()
     bench.create("a")
     with caplog.at_level(logging.ERROR):

@@ -1,4 +1,4 @@
-"""The metadata driver: who is told what, and when."""
+"""The metadata loader: which subscribers are notified, and when."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ A = TopicRecord(name="a", topic_id=numbered_uuid(1))
 B = TopicRecord(name="b", topic_id=numbered_uuid(2))
 
 
-class Told:
+class Notifications:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
@@ -30,25 +30,25 @@ class Told:
         self.lines.append(f"{image.offset}: +{created} -{deleted}")
 
 
-def test_subscribers_hear_of_every_change() -> None:
-    driver, early, late = MetadataLoader(), Told(), Told()
+def test_subscribers_are_notified_of_every_change() -> None:
+    driver, early, late = MetadataLoader(), Notifications(), Notifications()
     driver.subscribe(early)
     driver.handle_commit(0, 1, [A])
     driver.handle_commit(1, 1, [NoOpRecord()])
     driver.handle_commit(2, 1, [B, RemoveTopicRecord(topic_id=A.topic_id)])
     assert early.lines == ["0: +['a'] -[]", "3: +['b'] -['a']"]
     driver.subscribe(late)
-    assert late.lines == ["3: +['b'] -[]"], "who comes late hears of all there is at once"
+    assert late.lines == ["3: +['b'] -[]"], "a late subscriber is notified of the whole image at once"
     assert (driver.image.offset, driver.image.epoch) == (3, 1)
 
 
-def test_snapshot_is_told_as_a_difference() -> None:
-    driver, told = MetadataLoader(), Told()
+def test_snapshot_is_delivered_as_a_delta() -> None:
+    driver, result = MetadataLoader(), Notifications()
     driver.handle_commit(0, 1, [A])
-    driver.subscribe(told)
+    driver.subscribe(result)
     config = ConfigRecord(resource_type=2, resource_name="b", name="k", value="v")
     list(driver.handle_snapshot(50, 3, [B, config]))
-    assert told.lines == ["0: +['a'] -[]", "49: +['b'] -['a']"]
+    assert result.lines == ["0: +['a'] -[]", "49: +['b'] -['a']"]
     assert driver.image.epoch == 3
     assert [type(record).__name__ for record, _ in driver.snapshot_records()] == [
         "TopicRecord",
@@ -59,9 +59,9 @@ def test_snapshot_is_told_as_a_difference() -> None:
 async def test_waiting_for_an_offset() -> None:
     driver = MetadataLoader()
     waiting = [asyncio.create_task(driver.wait_for(offset)) for offset in (2, 0, 1)]
-    gone = asyncio.create_task(driver.wait_for(1))
+    abandoned = asyncio.create_task(driver.wait_for(1))
     await asyncio.sleep(0)
-    gone.cancel()
+    abandoned.cancel()
     driver.handle_commit(0, 1, [A, B])
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -71,30 +71,30 @@ async def test_waiting_for_an_offset() -> None:
     await driver.wait_for(2)
 
 
-def test_one_failing_subscriber_does_not_keep_others_from_the_news(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_subscriber_does_not_affect_the_others(caplog: pytest.LogCaptureFixture) -> None:
     def failing(delta: MetadataDelta, image: MetadataImage) -> None:
         raise OSError("no space")
 
-    driver, told = MetadataLoader(), Told()
+    driver, result = MetadataLoader(), Notifications()
     driver.subscribe(failing)
-    driver.subscribe(told)
+    driver.subscribe(result)
     with caplog.at_level(logging.ERROR):
         driver.handle_commit(0, 1, [A])
-    assert told.lines == ["0: +['a'] -[]"]
+    assert result.lines == ["0: +['a'] -[]"]
     assert "no space" in caplog.text
 
 
-def test_leader_is_known() -> None:
+def test_leader_change() -> None:
     driver = MetadataLoader()
     assert driver.leader_id == -1
     driver.handle_leader_change(3, 7)
     assert driver.leader_id == 3
 
 
-def test_until_a_snapshot_is_whole_the_state_before_is_in_effect() -> None:
-    driver, told = MetadataLoader(), Told()
+def test_incomplete_snapshot_has_no_effect() -> None:
+    driver, result = MetadataLoader(), Notifications()
     driver.handle_commit(0, 1, [A])
-    driver.subscribe(told)
+    driver.subscribe(result)
     topics = [TopicRecord(name=f"t{number}", topic_id=numbered_uuid(100 + number)) for number in range(2500)]
     count = 0
     for _ in driver.handle_snapshot(9000, 3, topics):
@@ -103,10 +103,10 @@ def test_until_a_snapshot_is_whole_the_state_before_is_in_effect() -> None:
         assert driver.image.offset == 0
     assert count == len(topics)
     assert len(driver.image.topics.by_name) == len(topics)
-    assert len(told.lines) == 2
+    assert len(result.lines) == 2
 
 
-def test_a_snapshot_that_is_not_finished_leaves_no_trace() -> None:
+def test_abandoned_snapshot_has_no_effect() -> None:
     driver = MetadataLoader()
     driver.handle_commit(0, 1, [A])
     unfinished = driver.handle_snapshot(

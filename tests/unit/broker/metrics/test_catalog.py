@@ -1,6 +1,6 @@
-"""The catalogue, the table in the documentation, the dashboard and the alerts name the same metrics.
+"""The catalogue, the documentation table, the dashboard and the alerts name the same metrics.
 
-That a node exports what the catalogue says, and nothing else, is shown in ``test_node_metrics``.
+``test_node_metrics`` compares the catalogue with the metrics that a node exports.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ def check_expression(expression: str) -> None:
     assert names or expression.startswith("up{"), expression
     labels = set(LABELS_OF_PROMETHEUS)
     for name in names:
-        assert name in SAMPLES, f"{name} is in no scrape: {expression}"
+        assert name in SAMPLES, f"{name} is not exported: {expression}"
         labels |= set(SAMPLES[name].labels)
     assert set(LABEL_FILTER.findall(expression)) <= labels, expression
     for name in names:
         counted = SAMPLES[name].kind == "counter" or name.endswith("_bucket")
         rated = re.search(rf"(?:rate|increase)\({name}\{{", expression) is not None
-        assert counted == rated, f"counters are rated, gauges are not: {expression}"
+        assert counted == rated, f"use rates of counters, not of gauges: {expression}"
 
 
-def test_the_table_in_the_documentation_is_current() -> None:
+def test_documentation_table_is_current() -> None:
     assert main(["--check", "--page", str(ROOT / "docs/metrics.md")]) == 0
 
 
-def test_a_table_that_is_out_of_date_is_detected_and_rewritten(tmp_path: Path) -> None:
+def test_outdated_table_is_reported_and_rewritten(tmp_path: Path) -> None:
     page = tmp_path / "metrics.md"
     text = (ROOT / "docs/metrics.md").read_text()
     page.write_text(text.replace("kafka_consumergroup_lag", "kafka_consumergroup_delay"))
@@ -66,7 +66,7 @@ def panels() -> Iterator[dict[str, object]]:
             yield panel
 
 
-def test_the_dashboard_shows_what_a_node_exports() -> None:
+def test_dashboard_uses_exported_metrics() -> None:
     dashboard = json.loads(DASHBOARD.read_text())
     ids = [panel["id"] for panel in dashboard["panels"]]
     assert len(set(ids)) == len(ids)
@@ -80,18 +80,18 @@ def test_the_dashboard_shows_what_a_node_exports() -> None:
         assert set(METRIC_NAME.findall(variable["query"])) <= set(SAMPLES)
 
 
-def test_no_two_panels_overlap() -> None:
-    taken: set[tuple[int, int]] = set()
+def test_panels_do_not_overlap() -> None:
+    occupied: set[tuple[int, int]] = set()
     for panel in json.loads(DASHBOARD.read_text())["panels"]:
-        place = panel["gridPos"]
+        grid = panel["gridPos"]
         cells = {
             (x, y)
-            for x in range(place["x"], place["x"] + place["w"])
-            for y in range(place["y"], place["y"] + place["h"])
+            for x in range(grid["x"], grid["x"] + grid["w"])
+            for y in range(grid["y"], grid["y"] + grid["h"])
         }
         assert max(x for x, _ in cells) < 24
-        assert not cells & taken, panel["title"]
-        taken |= cells
+        assert not cells & occupied, panel["title"]
+        occupied |= cells
 
 
 def test_alerts_use_exported_metrics_and_describe_the_remedy() -> None:

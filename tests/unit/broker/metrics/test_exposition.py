@@ -1,4 +1,4 @@
-"""The text that Prometheus reads, read by its own parser."""
+"""The text format of Prometheus, checked with Prometheus' own parser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PARSER_ENDS_LINES = set("\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
 GAUGE = Metric("some_gauge", "gauge", "Something.", ("a",))
 
 
-def test_names_are_unique_and_follow_their_kind() -> None:
+def test_names_are_unique_and_match_their_type() -> None:
     names = [metric.name for metric in CATALOG]
     assert len(set(names)) == len(names)
     for metric in CATALOG:
@@ -24,8 +24,8 @@ def test_names_are_unique_and_follow_their_kind() -> None:
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), unique=True))
-def test_any_label_survives(values: list[str]) -> None:
-    # The parser ends a line at these, which Prometheus itself does not.
+def test_any_label_value_survives(values: list[str]) -> None:
+    # The parser ends lines at these characters; Prometheus itself does not.
     values = [
         value for value in values if not any(each in value for each in "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
     ]
@@ -35,7 +35,7 @@ def test_any_label_survives(values: list[str]) -> None:
         assert scrape.value("some_gauge", a=value) == at
 
 
-def test_a_histogram_has_bounds_sum_and_count() -> None:
+def test_histogram_has_buckets_sum_and_count() -> None:
     durations = Durations()
     for elapsed_ms in (0.01, 1, 1, 50, 100_000):
         durations.observe(int(elapsed_ms * 1e6))
@@ -61,7 +61,7 @@ def test_each_sample_is_a_step() -> None:
 
 
 def _rendered(family: Family) -> str:
-    """The text, from a scheduler that has all the time in the world."""
+    """The text, rendered with unlimited slices."""
     steps = render([family])
     while True:
         try:

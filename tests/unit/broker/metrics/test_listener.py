@@ -1,4 +1,4 @@
-"""The HTTP listener: its responses, and its limits."""
+"""The HTTP listener: its responses and its limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ruslo.model.errors import ConfigError
 from tests.support.brokers.metrics import http_request, raw_http_request
 
 
-class Told:
+class FixedText:
     health = Health(False, "starting")
     renders = 0
 
@@ -24,8 +24,8 @@ class Told:
 
 
 @contextlib.asynccontextmanager
-async def listening(told: Told) -> AsyncIterator[str]:
-    listener = MetricsListener(told.render, lambda: told.health)
+async def listening(result: FixedText) -> AsyncIterator[str]:
+    listener = MetricsListener(result.render, lambda: result.health)
     port = await listener.listen("127.0.0.1", 0)
     try:
         yield f"127.0.0.1:{port}"
@@ -34,19 +34,19 @@ async def listening(told: Told) -> AsyncIterator[str]:
 
 
 async def test_metrics_and_probes() -> None:
-    told = Told()
-    async with listening(told) as address:
+    result = FixedText()
+    async with listening(result) as address:
         assert await http_request(address, "/metrics") == (200, "some_metric 1\n")
         assert await http_request(address, "/metrics?name[]=x") == (200, "some_metric 1\n")
         assert await http_request(address, "/health/live") == (200, '{"state": "live"}\n')
         assert await http_request(address, "/health/ready") == (503, '{"state": "starting"}\n')
-        told.health = Health(True, "ready")
+        result.health = Health(True, "ready")
         assert await http_request(address, "/health/ready") == (200, '{"state": "ready"}\n')
 
 
-async def test_other_methods_and_paths_are_refused() -> None:
-    told = Told()
-    async with listening(told) as address:
+async def test_other_methods_and_paths_are_rejected() -> None:
+    result = FixedText()
+    async with listening(result) as address:
         assert (await http_request(address, "/"))[0] == 404
         status, head, _ = await raw_http_request(address, b"POST /metrics HTTP/1.1\r\n\r\n")
         assert (status, "Allow: GET, HEAD" in head) == (405, True)
@@ -56,21 +56,21 @@ async def test_other_methods_and_paths_are_refused() -> None:
         assert (await raw_http_request(address, b"\x00\x00\x00\x0c\r\n\r\n"))[0] == 405
         endless = b"GET /metrics HTTP/1.1\r\n" + b"X-Filler: 1\r\n" * 5000
         assert (await raw_http_request(address, endless))[0] == 0
-        assert told.renders == 1
+        assert result.renders == 1
 
 
-async def test_a_client_that_sends_nothing_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_client_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener_module, "HEAD_TIMEOUT_S", 0.05)
-    async with listening(Told()) as address:
+    async with listening(FixedText()) as address:
         assert (await raw_http_request(address, b"GET /metr"))[0] == 0
 
 
-async def test_a_probe_gets_a_response_however_many_connections_are_open() -> None:
-    async with listening(Told()) as address, contextlib.AsyncExitStack() as stack:
+async def test_probe_gets_a_response_however_many_connections_are_open() -> None:
+    async with listening(FixedText()) as address, contextlib.AsyncExitStack() as stack:
         host, port = address.split(":")
         silent = [await open_until_closed(stack, host, int(port)) for _ in range(2 * MAX_CONNECTIONS)]
         assert (await http_request(address, "/health/live"))[0] == 200
-        # The oldest ones had to go, each for a newer one.
+        # The oldest connections were closed, each for a newer one.
         for reader in silent[: MAX_CONNECTIONS + 1]:
             with contextlib.suppress(ConnectionError):
                 assert await reader.read() == b""
@@ -85,10 +85,10 @@ async def open_until_closed(
     return reader
 
 
-async def test_a_scrape_continues_however_many_connections_are_open() -> None:
-    """One that is being answered, from an address of its own, is older than all the silent ones."""
+async def test_scrape_continues_however_many_connections_are_open() -> None:
+    """The running scrape comes from another address and is older than all silent connections."""
 
-    class SlowTold(Told):
+    class SlowText(FixedText):
         def __init__(self) -> None:
             self.begun, self.go_on = asyncio.Event(), asyncio.Event()
 
@@ -97,21 +97,21 @@ async def test_a_scrape_continues_however_many_connections_are_open() -> None:
             await self.go_on.wait()
             return await super().render()
 
-    told = SlowTold()
-    async with listening(told) as address, contextlib.AsyncExitStack() as stack:
+    result = SlowText()
+    async with listening(result) as address, contextlib.AsyncExitStack() as stack:
         host, port = address.split(":")
         scrape = asyncio.create_task(http_request(address, "/metrics"))
-        await told.begun.wait()
+        await result.begun.wait()
         for _ in range(2 * MAX_CONNECTIONS):
             await open_until_closed(stack, host, int(port), "127.0.3.1")
         assert (await http_request(address, "/health/live"))[0] == 200
-        told.go_on.set()
+        result.go_on.set()
         assert await scrape == (200, "some_metric 1\n")
 
 
-async def test_an_address_in_use_is_explained() -> None:
-    async with listening(Told()) as address:
-        other = MetricsListener(Told().render, lambda: Told.health)
+async def test_address_in_use_is_explained() -> None:
+    async with listening(FixedText()) as address:
+        other = MetricsListener(FixedText().render, lambda: FixedText.health)
         with pytest.raises(ConfigError, match="another process listens there"):
             await other.listen("127.0.0.1", int(address.split(":")[1]))
         await other.close()

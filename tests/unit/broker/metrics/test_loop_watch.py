@@ -1,4 +1,4 @@
-"""A loop that is kept is seen to be late; one that has nothing to do is idle."""
+"""The loop watch measures stalls of the event loop and its idle share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ruslo.model.clock import SystemClock
 from tests.support.brokers.live_node import until
 
 
-async def test_a_stall_is_seen_in_histogram_and_maximum() -> None:
+async def test_stall_is_in_the_histogram_and_the_maximum() -> None:
     watch = LoopWatch(SystemClock())
     watch.start()
     await until(lambda: watch.stalls.count > 0)
@@ -26,7 +26,7 @@ async def test_a_stall_is_seen_in_histogram_and_maximum() -> None:
     assert watch.stalls.count == stopped_at
 
 
-async def test_the_idle_share_is_a_share_and_falls_with_work() -> None:
+async def test_idle_share_decreases_with_work() -> None:
     watch = LoopWatch(SystemClock())
     watch.start()
     await asyncio.sleep(0.3)

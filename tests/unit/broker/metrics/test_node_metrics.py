@@ -1,4 +1,4 @@
-"""A node's metrics after real requests: what was sent is what is shown."""
+"""The metrics of a node after real requests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ONE_PARTITION = {"offsets.topic.num.partitions": "1"}
 
 
 async def commit(client: RawClient, group: str, topic: str, index: int, offset: int) -> None:
-    """Once the coordinator is loaded."""
+    """Commit an offset once the coordinator is loaded."""
     partition = OffsetCommitRequestPartition(partition_index=index, committed_offset=offset)
     request = OffsetCommitRequest(
         group_id=group,
@@ -51,7 +51,7 @@ async def commit(client: RawClient, group: str, topic: str, index: int, offset: 
 
 
 async def find_coordinator(client: RawClient, group: str) -> int:
-    """Returns the broker, once there is one."""
+    """Return the coordinator once it is available."""
     while True:
         request = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
         found = (await client.call(request, FindCoordinatorResponse)).coordinators[0]
@@ -67,8 +67,8 @@ async def test_traffic_requests_and_logs(tmp_path: Path) -> None:
         size = sum(map(len, batches))
         for batch in batches:
             await node.produce(client, batch, acks=-1)
-        refused = await node.produce(client, batch_of(b"x")[:-1] + b"!")
-        assert refused.error_code == ErrorCode.CORRUPT_MESSAGE
+        rejected = await node.produce(client, batch_of(b"x")[:-1] + b"!")
+        assert rejected.error_code == ErrorCode.CORRUPT_MESSAGE
         fetched = await node.fetch(client, offset=0)
         assert len(fetched.records or b"") == size
         missed = await node.fetch(client, offset=77)
@@ -104,12 +104,12 @@ async def test_traffic_requests_and_logs(tmp_path: Path) -> None:
         assert after.value(f"{traffic}_bytesin_total") == size
 
 
-async def test_pending_requests_are_shown_until_their_response(tmp_path: Path) -> None:
+async def test_pending_requests_are_counted_until_their_response(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create("t")
         async with connected(node.bootstrap) as waiting:
-            asked = node.fetch(waiting, offset=0, max_wait_ms=20_000, min_bytes=1)
-            fetch = asyncio.create_task(asked)
+            requested = node.fetch(waiting, offset=0, max_wait_ms=20_000, min_bytes=1)
+            fetch = asyncio.create_task(requested)
             servers = node.node._broker_server
             await until(lambda: any(each.pending_responses for each in servers.connections))
             assert (await scrape(node.node)).value("kafka_network_requestchannel_requestqueuesize") == 1
@@ -129,20 +129,20 @@ async def test_groups_show_offsets_lag_and_errors(tmp_path: Path) -> None:
         lost = await client.call(HeartbeatRequest(group_id="g", member_id="unknown"), HeartbeatResponse)
         assert lost.error_code == ErrorCode.UNKNOWN_MEMBER_ID
         seen = await scrape(node.node)
-        place = {"consumergroup": "g", "topic": "t", "partition": 1}
-        assert seen.value("kafka_consumergroup_current_offset", **place) == 2
-        assert seen.value("kafka_consumergroup_lag", **place) == 1
+        labels = {"consumergroup": "g", "topic": "t", "partition": 1}
+        assert seen.value("kafka_consumergroup_current_offset", **labels) == 2
+        assert seen.value("kafka_consumergroup_lag", **labels) == 1
         assert seen.value("kafka_consumergroup_members", consumergroup="g") == 0
         errors = "kafka_network_requestmetrics_errors_total"
         assert seen.value(errors, request="Heartbeat", error="UNKNOWN_MEMBER_ID") == 1
 
 
-async def test_everything_in_the_catalogue_is_exported_and_nothing_else(tmp_path: Path) -> None:
+async def test_exported_metrics_are_those_of_the_catalogue(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create("t")
         await node.produce(client, batch_of(b"a"))
         seen = await scrape(node.node)
-        # The parser takes the suffix of counters off.
+        # The parser removes the suffix of counters.
         exported = {
             f"{name}_total" if family.type == "counter" else name for name, family in seen.families.items()
         }
@@ -154,7 +154,7 @@ async def test_everything_in_the_catalogue_is_exported_and_nothing_else(tmp_path
                 assert set(sample.labels) - {"le"} <= set(kinds[name].labels), sample
 
 
-async def test_a_cluster_shows_follower_lag_and_asks_leaders_for_group_lag(tmp_path: Path) -> None:
+async def test_cluster_shows_follower_lag_and_gets_group_lag_from_leaders(tmp_path: Path) -> None:
     properties = ONE_PARTITION | {"ruslo.metrics.listener": "127.0.0.1:0"}
     async with live_cluster(tmp_path, ("broker,controller",) * 3, properties=properties) as cluster:
         await create(cluster, NewTopic("pair", assignments={0: [1, 2]}))
@@ -202,7 +202,7 @@ async def create(cluster: LiveCluster, topic: NewTopic) -> None:
         assert not isinstance(created, KafkaError), created
 
 
-async def test_a_controller_alone_has_metrics_too(tmp_path: Path) -> None:
+async def test_controller_only_node_has_metrics(tmp_path: Path) -> None:
     properties = {"ruslo.metrics.listener": "127.0.0.1:0"}
     async with live_cluster(tmp_path, ("controller", "broker"), properties=properties) as cluster:
         seen = await scrape(cluster.nodes[1])
@@ -215,7 +215,7 @@ async def test_a_controller_alone_has_metrics_too(tmp_path: Path) -> None:
         assert other.value("kafka_controller_kafkacontroller_activecontrollercount") == 0
 
 
-async def test_a_node_is_ready_when_it_serves_and_not_when_it_is_fenced(tmp_path: Path) -> None:
+async def test_node_is_ready_when_it_serves_and_not_when_it_is_fenced(tmp_path: Path) -> None:
     config = BrokerConfig.from_properties(single_node_properties(tmp_path))
     format_single_node(config)
     node = Node(config)
@@ -232,13 +232,13 @@ async def test_a_node_is_ready_when_it_serves_and_not_when_it_is_fenced(tmp_path
     assert node.health() == (False, "stopping")
 
 
-async def test_an_address_in_use_stops_the_start_only_if_it_was_chosen(
+async def test_address_in_use_prevents_the_start_only_if_it_is_configured(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with live_node(tmp_path / "first") as first:
-        taken = first.node.metrics.address
-        assert taken is not None
-        chosen = {"ruslo.metrics.listener": taken}
+        occupied = first.node.metrics.address
+        assert occupied is not None
+        chosen = {"ruslo.metrics.listener": occupied}
         with pytest.raises(ConfigError, match="another process listens there"):
             async with live_node(tmp_path / "second", chosen):
                 pass
@@ -248,7 +248,7 @@ async def test_an_address_in_use_stops_the_start_only_if_it_was_chosen(
         properties = single_node_properties(tmp_path / "fourth")
         del properties[key]
         config = BrokerConfig.from_properties(properties)
-        config._values[key] = taken  # as if this were the default
+        config._values[key] = occupied  # The test treats this port as the default.
         format_single_node(config)
         fourth = Node(config)
         with caplog.at_level(logging.WARNING):

@@ -28,17 +28,17 @@ async def _abandon_task(error: Exception) -> None:
     gc.collect()
 
 
-def _run(story: Coroutine[None, None, None]) -> None:
+def _run(scenario: Coroutine[None, None, None]) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(story)
+        runner.run(scenario)
 
 
-def test_an_abandoned_lookup_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_abandoned_lookup_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     _run(_abandon_future(socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")))
     assert not caplog.records
 
 
-def test_any_other_unretrieved_error_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_other_unretrieved_errors_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     _run(_abandon_future(OSError("a disk")))
     _run(_abandon_task(socket.gaierror(socket.EAI_AGAIN, "inside a task")))
     assert [str(record.exc_info[1]) for record in caplog.records if record.exc_info] == [

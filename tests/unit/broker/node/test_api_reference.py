@@ -13,22 +13,22 @@ class Hot:
     def handle(self, *arguments: object) -> None: ...
 
 
-def test_the_page_is_current() -> None:
+def test_page_is_current() -> None:
     assert (ROOT / "docs/protocol.md").read_text() == page(), "run make generate"
 
 
-def test_the_page_names_what_is_served_and_nothing_else() -> None:
+def test_page_lists_exactly_the_supported_apis() -> None:
     _, brokers, controllers = page().split("\n## ")
     for text, served in ((brokers, broker_apis(Hot(), Hot())), (controllers, controller_apis())):
         rows = [
             [cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "| " in line
         ]
-        answered = {int(row[0]) for row in rows[1:] if row[3] == "yes"}
-        assert answered == set(served)
+        supported = {int(row[0]) for row in rows[1:] if row[3] == "yes"}
+        assert supported == set(served)
         assert f"{len(served)} of {len(rows) - 1} are answered" in text
 
 
-def test_an_old_page_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_outdated_page_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "page.md"
     path.write_text("old")
     assert main(["--check", "--page", str(path)]) == 1

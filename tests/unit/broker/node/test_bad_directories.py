@@ -1,4 +1,4 @@
-"""Log directories that are missing, cannot be written to, or fail later: the others serve on."""
+"""Log directories that are missing, not writable, or fail later: the others stay in service."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.clients.raw_client import RawClient, connected
 
 
 async def fill(node: LiveNode, client: RawClient) -> dict[int, str]:
-    """Four partitions over two directories; where each is."""
+    """Write to four partitions over two directories; return the directory of each partition."""
     await node.create("t", partitions=4)
     for index in range(4):
         assert (await node.produce(client, batch_of(b"v"), index=index)).error_code == 0
@@ -37,7 +37,7 @@ def directories(tmp_path: Path) -> dict[str, str]:
 
 @contextlib.asynccontextmanager
 async def started(properties: dict[str, str]) -> AsyncIterator[LiveNode]:
-    """A node on directories as they are: nothing is made or formatted first."""
+    """Start a node on the existing directories, without creating or formatting any."""
     overrides = single_node_properties(Path("unused"), overrides=properties)
     node = Node(BrokerConfig.from_properties(overrides))
     await node.start()
@@ -47,28 +47,30 @@ async def started(properties: dict[str, str]) -> AsyncIterator[LiveNode]:
         await node.stop()
 
 
-async def test_a_directory_that_is_missing_at_start(tmp_path: Path, directories: dict[str, str]) -> None:
+async def test_directory_missing_at_startup(tmp_path: Path, directories: dict[str, str]) -> None:
     async with live_node(tmp_path, directories) as node, connected(node.bootstrap) as client:
-        places = await fill(node, client)
-    assert set(places.values()) == {str(tmp_path / "one"), str(tmp_path / "two")}
+        directory_of = await fill(node, client)
+    assert set(directory_of.values()) == {str(tmp_path / "one"), str(tmp_path / "two")}
     shutil.move(tmp_path / "two", tmp_path / "unplugged")
     async with started(directories) as node, connected(node.bootstrap) as client:
-        for index, place in places.items():
+        for index, directory in directory_of.items():
             response = await node.produce(client, batch_of(b"w"), index=index)
-            expected = ErrorCode.NONE if place == str(tmp_path / "one") else ErrorCode.KAFKA_STORAGE_ERROR
+            expected = ErrorCode.NONE if directory == str(tmp_path / "one") else ErrorCode.KAFKA_STORAGE_ERROR
             assert response.error_code == expected
-        # Lost replicas are not recreated elsewhere; new topics go to the remaining disk.
+        # Lost replicas are not recreated elsewhere; new topics use the remaining disk.
         await node.create("new", partitions=2)
         assert node.partition("new", 1).log.directory == str(tmp_path / "one")
         names = {path.name for path in (tmp_path / "one").glob("t-*")}
-        assert names == {f"t-{index}" for index, place in places.items() if place.endswith("one")}
+        assert names == {
+            f"t-{index}" for index, directory in directory_of.items() if directory.endswith("one")
+        }
     shutil.move(tmp_path / "unplugged", tmp_path / "two")
     async with live_node(tmp_path, directories) as node, connected(node.bootstrap) as client:
-        for index in places:
+        for index in directory_of:
             assert (await node.produce(client, batch_of(b"x"), index=index)).error_code == 0
 
 
-async def test_the_metadata_directory_or_all_of_them_missing_stops_the_node(
+async def test_node_stops_without_its_metadata_directory_or_any_log_directory(
     tmp_path: Path, directories: dict[str, str]
 ) -> None:
     async with live_node(tmp_path, directories):
@@ -79,7 +81,7 @@ async def test_the_metadata_directory_or_all_of_them_missing_stops_the_node(
             pass
 
 
-async def test_the_controller_hears_which_directories_are_lost(
+async def test_lost_directories_are_reported_to_the_controller(
     tmp_path: Path, directories: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with live_node(tmp_path, directories) as node, connected(node.bootstrap) as client:

@@ -13,7 +13,7 @@ from ruslo.broker.node.bootstrap_features import (
 from ruslo.model.errors import ConfigError
 
 
-def test_older_releases_begin_with_fewer_features() -> None:
+def test_older_releases_have_fewer_features() -> None:
     assert initial_features("3.7-IV4", (), dynamic_quorum=False) == {
         "metadata.version": 19,
         "eligible.leader.replicas.version": 0,
@@ -32,13 +32,13 @@ def test_older_releases_begin_with_fewer_features() -> None:
     }
 
 
-def test_a_release_without_step_is_its_last_one() -> None:
+def test_release_without_a_step_is_its_last_one() -> None:
     assert metadata_version_of("3.7") == 19
     assert metadata_version_of("3.7-IV0") == 15
     assert metadata_version_of("4.3") == 30
 
 
-def test_levels_that_are_asked_for() -> None:
+def test_requested_levels() -> None:
     levels = initial_features(None, [("share.version", 0), ("kraft.version", 1)], dynamic_quorum=True)
     assert levels["share.version"] == 0
     assert "kraft.version" not in levels
@@ -51,7 +51,7 @@ def test_levels_that_are_asked_for() -> None:
     ]
 
 
-def test_a_feature_is_written_as_name_and_level() -> None:
+def test_feature_is_written_as_name_and_level() -> None:
     assert parse_feature("transaction.version=2") == ("transaction.version", 2)
     for text in ("transaction.version", "transaction.version=", "transaction.version=-1"):
         with pytest.raises(ConfigError, match="Write name=level"):
@@ -59,7 +59,7 @@ def test_a_feature_is_written_as_name_and_level() -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "asked", "dynamic", "problem"),
+    ("release", "requested", "dynamic", "problem"),
     [
         ("9.9", [], False, "Unknown release version"),
         ("4.3", [("metadata.version", 30)], False, "Give one"),
@@ -75,7 +75,7 @@ def test_a_feature_is_written_as_name_and_level() -> None:
     ],
 )
 def test_invalid_levels_are_rejected(
-    release: str | None, asked: list[tuple[str, int]], dynamic: bool, problem: str
+    release: str | None, requested: list[tuple[str, int]], dynamic: bool, problem: str
 ) -> None:
     with pytest.raises(ConfigError, match=problem):
-        initial_features(release, asked, dynamic_quorum=dynamic)
+        initial_features(release, requested, dynamic_quorum=dynamic)

@@ -1,4 +1,4 @@
-"""What ``format`` writes, and refuses to write."""
+"""``format``: what it writes, and which directories and options it rejects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ DEFAULT_FEATURES = {
 
 
 def config(directory: Path, **changes: str | None) -> BrokerConfig:
-    """Two log directories, voters in the log. ``changes``: underscores for dots, None takes a key away."""
+    """Two log directories with dynamic voters. In ``changes``, underscores stand for dots; None removes a
+    key."""
     properties: dict[str, str | None] = {
         "process.roles": "broker,controller",
         "node.id": "7",
@@ -101,7 +102,7 @@ def test_standalone(tmp_path: Path) -> None:
     assert next(iter(bootstrap_features(a))) == "metadata.version"
 
 
-def test_a_standalone_node_leads_and_puts_its_voters_into_the_log(tmp_path: Path) -> None:
+def test_standalone_node_leads_and_writes_its_voters_to_the_log(tmp_path: Path) -> None:
     format_storage(config(tmp_path), quorum=STANDALONE)
     directory = tmp_path / "a"
     overrides = {
@@ -116,13 +117,14 @@ def test_a_standalone_node_leads_and_puts_its_voters_into_the_log(tmp_path: Path
             async with running(node):
                 assert node.driver.kraft_version == 1
                 assert node.driver.epoch == epoch
-                # LeaderChange, KRaftVersion and Voters at first; LeaderChange alone later.
+                # The first start writes LeaderChange, KRaftVersion and Voters; later ones write only
+                # LeaderChange.
                 assert node.driver.end_offset == (3 if epoch == 1 else 4)
                 assert [voter.node_id for voter in node.driver.voters.voters] == [7]
-        stranger = MetadataNode(directory, overrides, directory_id=bytes(range(16, 32)))
+        unknown = MetadataNode(directory, overrides, directory_id=bytes(range(16, 32)))
         with pytest.raises(ConfigError, match=r"meta.properties has directory.id=\S+, but node 7 is a voter"):
-            await stranger.start()
-        await stranger.driver.stop()
+            await unknown.start()
+        await unknown.driver.stop()
 
     asyncio.run(start_twice())
     quorum_state = (directory / "__cluster_metadata-0" / "quorum-state").read_text()
@@ -143,7 +145,7 @@ def test_static_voters_need_no_checkpoint(tmp_path: Path) -> None:
     assert meta(tmp_path / "b").cluster_id == "my-cluster"
 
 
-def test_a_metadata_directory_of_its_own(tmp_path: Path) -> None:
+def test_separate_metadata_directory(tmp_path: Path) -> None:
     format_storage(config(tmp_path, metadata_log_dir=str(tmp_path / "m")), quorum=STANDALONE)
     assert first_voters(tmp_path / "m").voters[0].directory_id == meta(tmp_path / "m").directory_id
     assert not (tmp_path / "a" / "__cluster_metadata-0").exists()
@@ -182,7 +184,7 @@ def test_formatting_again(tmp_path: Path) -> None:
     assert meta(tmp_path / "a") == before
 
 
-def test_a_metadata_log_without_meta_properties_is_left_alone(tmp_path: Path) -> None:
+def test_metadata_log_without_meta_properties_is_not_formatted(tmp_path: Path) -> None:
     directory = tmp_path / "a" / "__cluster_metadata-0"
     directory.mkdir(parents=True)
     (directory / "00000000000000000000.log").write_bytes(b"something")
@@ -191,7 +193,7 @@ def test_a_metadata_log_without_meta_properties_is_left_alone(tmp_path: Path) ->
     assert files(tmp_path) == ["a/__cluster_metadata-0/00000000000000000000.log"]
 
 
-def test_a_directory_in_use_is_left_alone(tmp_path: Path) -> None:
+def test_directory_in_use_is_not_formatted(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     lock = DirLock(LocalDisk(str(tmp_path / "b")))
     with pytest.raises(StorageError, match="is in use"):
@@ -224,6 +226,6 @@ def test_conflicting_options_are_rejected(
     assert files(tmp_path) == []
 
 
-def test_a_cluster_id_has_no_spaces(tmp_path: Path) -> None:
+def test_cluster_id_with_spaces_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is not a valid cluster id"):
         format_storage(config(tmp_path), quorum=STANDALONE, cluster_id="a b")

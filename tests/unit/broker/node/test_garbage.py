@@ -1,4 +1,4 @@
-"""The collector belongs to the whole process, so each test leaves it as it was."""
+"""Garbage collection. The collector belongs to the process, so each test restores its thresholds."""
 
 from __future__ import annotations
 
@@ -12,49 +12,51 @@ from ruslo.broker.node import garbage
 from ruslo.broker.node.garbage import NEVER, YOUNG_COLLECTIONS_PER_FREEZE, YOUNG_OBJECTS, GarbageCollection
 
 
-class Knot:
-    """A cycle with itself."""
+class Cycle:
+    """An object that refers to itself."""
 
     def __init__(self) -> None:
         self.me = self
 
 
-async def test_what_lives_long_is_put_away_and_young_cycles_are_found() -> None:
+async def test_old_objects_are_frozen_and_young_cycles_are_collected() -> None:
     before = gc.get_threshold()
     collection = GarbageCollection()
     collection.start()
     collection.loaded()
     try:
         assert gc.get_threshold() == (YOUNG_OBJECTS, YOUNG_COLLECTIONS_PER_FREEZE, NEVER)
-        put_away = gc.get_freeze_count()
-        knot = weakref.ref(Knot())
+        frozen = gc.get_freeze_count()
+        cycle = weakref.ref(Cycle())
         kept = [[number] for number in range(3 * YOUNG_OBJECTS * YOUNG_COLLECTIONS_PER_FREEZE)]
-        assert knot() is None
+        assert cycle() is None
         await asyncio.sleep(0)
-        assert gc.get_freeze_count() > put_away + len(kept) // 2
+        assert gc.get_freeze_count() > frozen + len(kept) // 2
     finally:
         collection.stop()
     assert gc.get_threshold() == before
     assert gc.get_freeze_count() == 0
 
 
-async def test_what_is_made_during_the_start_is_put_away_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_objects_created_during_startup_are_frozen_without_a_collection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     collection = GarbageCollection()
     collection.start()
     try:
-        looks: list[int] = []
-        monkeypatch.setattr(gc, "collect", lambda: looks.append(1))
-        put_away = gc.get_freeze_count()
+        collections: list[int] = []
+        monkeypatch.setattr(gc, "collect", lambda: collections.append(1))
+        frozen = gc.get_freeze_count()
         kept = [[number] for number in range(3 * YOUNG_OBJECTS * YOUNG_COLLECTIONS_PER_FREEZE)]
         await asyncio.sleep(0)
-        assert gc.get_freeze_count() > put_away + len(kept) // 2
-        assert looks == []
+        assert gc.get_freeze_count() > frozen + len(kept) // 2
+        assert collections == []
     finally:
         collection.stop()
 
 
 @pytest.mark.parametrize("grown", [True, False])
-async def test_a_cycle_that_dies_old_is_found_by_the_full_collection(
+async def test_frozen_cycle_is_found_by_the_full_collection(
     monkeypatch: pytest.MonkeyPatch, grown: bool
 ) -> None:
     """A process that has not grown runs no full collection."""
@@ -69,15 +71,15 @@ async def test_a_cycle_that_dies_old_is_found_by_the_full_collection(
     collection.start()
     collection.loaded()
     try:
-        knot = Knot()
-        seen = weakref.ref(knot)
+        cycle = Cycle()
+        reference = weakref.ref(cycle)
         gc.freeze()
-        del knot
+        del cycle
         gc.collect()
-        assert seen() is not None, "it is frozen until the full collection"
+        assert reference() is not None, "the cycle is frozen until the full collection"
         async with asyncio.timeout(30):
             while len(sizes) < 5:  # noqa: ASYNC110 (the collector has no event)
                 await asyncio.sleep(0.01)
-        assert (seen() is None) == grown
+        assert (reference() is None) == grown
     finally:
         collection.stop()

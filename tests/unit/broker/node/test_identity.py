@@ -1,4 +1,4 @@
-"""A node starts on its own data only, and says how to get some."""
+"""Node identity: a node starts only on its own log directories, and errors say how to format them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write_meta(
     write_meta_properties(LocalDisk(str(path)), meta)
 
 
-def test_all_in_order(tmp_path: Path) -> None:
+def test_valid_directories(tmp_path: Path) -> None:
     a, b, config = two_directories(tmp_path)
     write_meta(a)
     write_meta(b)
@@ -74,7 +74,7 @@ def test_not_formatted(tmp_path: Path) -> None:
         check_identity(config, logs.directories)
 
 
-def test_a_directory_that_does_not_exist_is_not_formatted(tmp_path: Path) -> None:
+def test_missing_directory_is_not_formatted(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="whether the disk is mounted"):
         check_formatted(broker_config(tmp_path / "nowhere"))
 
@@ -90,7 +90,7 @@ def test_directories_of_another_node(tmp_path: Path) -> None:
         check_identity(config, logs.directories)
 
 
-def test_a_copied_directory(tmp_path: Path) -> None:
+def test_copied_directory(tmp_path: Path) -> None:
     a, b, config = two_directories(tmp_path)
     directory_id = random_uuid()
     write_meta(a, directory_id=directory_id)
@@ -99,7 +99,7 @@ def test_a_copied_directory(tmp_path: Path) -> None:
         check_identity(config, logs.directories)
 
 
-def test_without_a_bootstrap_checkpoint_the_newest_levels_are_taken(tmp_path: Path) -> None:
+def test_newest_feature_levels_without_a_bootstrap_checkpoint(tmp_path: Path) -> None:
     records = read_bootstrap_records(LocalDisk(str(tmp_path)))
     assert len(records) == 6
     assert records[0].name == "metadata.version"  # type: ignore[attr-defined]

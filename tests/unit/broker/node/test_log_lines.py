@@ -1,4 +1,4 @@
-"""Lines for people and lines for collectors say the same."""
+"""Log lines as text and as JSON have the same content."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def test_text_and_json_carry_the_same_ids() -> None:
     }
 
 
-def test_a_line_without_ids_and_a_command_without_node() -> None:
+def test_line_without_ids_and_command_without_a_node() -> None:
     assert written(TEXT, None, "%s").endswith(f"Z WARNING {LOGGER}: ann\n")
     assert "node_id" not in json.loads(written(JSON, None, "%s"))
 
 
-def test_an_exception_stays_on_one_line_of_json() -> None:
+def test_exception_stays_on_one_line_of_json() -> None:
     error = ValueError("two\nlines")
     text = written(JSON, 1, "%s\nfailed", exc_info=error)
     assert text.count("\n") == 1
@@ -61,9 +61,7 @@ def test_an_exception_stays_on_one_line_of_json() -> None:
     assert "ValueError: two\nlines" in written(TEXT, 1, "%s failed", exc_info=error)
 
 
-async def test_a_node_names_the_connection_it_closes(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_closed_connection_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         host, port = client.writer.get_extra_info("sockname")
         client.writer.write(frame(b"\x00\x63\x00\x00\x00\x00\x00\x07\xff\xff"))

@@ -1,4 +1,4 @@
-"""A node whose metadata log was removed, emptied, zeroed or put back must not begin an empty cluster."""
+"""A node whose metadata log was removed, emptied, zeroed or restored must not start an empty cluster."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def lose_tail(metadata: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [remove_all, remove_segments, empty_segments, zero_segments, lose_tail])
-async def test_a_lost_metadata_log_refuses_the_start(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+async def test_lost_metadata_log_prevents_the_start(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create("t")
         assert (await node.produce(client, batch_of(b"v"))).error_code == 0
@@ -56,17 +56,17 @@ async def test_a_lost_metadata_log_refuses_the_start(tmp_path: Path, damage: Cal
         if damage is not remove_all:
             assert isinstance(raised.value, MetadataLost)
             assert str(data) in str(raised.value)
-        assert (data / "t-0").is_dir(), "the partition stays where it was"
+        assert (data / "t-0").is_dir(), "the partition directory is still there"
         assert (data / ".kafka_cleanshutdown").exists() or damage is remove_all
 
 
-async def test_a_first_start_and_a_second_one_pass(tmp_path: Path) -> None:
+async def test_first_and_second_start(tmp_path: Path) -> None:
     for _ in range(2):
         async with live_node(tmp_path):
             pass
 
 
-def test_with_other_voters_the_log_is_fetched_again() -> None:
+def test_log_is_fetched_again_from_other_voters() -> None:
     evidence = MetadataEvidence("/data/t-0", was_clean=True, broker_epoch=40)
     evidence.check_log("/data/__cluster_metadata-0", 0, {2, 3})
     for other_voters in (set[int](), None):
@@ -77,7 +77,7 @@ def test_with_other_voters_the_log_is_fetched_again() -> None:
     evidence.check_log("/data/__cluster_metadata-0", 41, set())
 
 
-def test_a_broker_does_not_join_a_cluster_that_forgot_it() -> None:
+def test_broker_does_not_join_a_cluster_that_lost_its_registration() -> None:
     evidence = MetadataEvidence("/data/t-0", was_clean=True, broker_epoch=40)
     evidence.check_epoch(41)
     with pytest.raises(MetadataLost, match="the controllers have lost metadata"):

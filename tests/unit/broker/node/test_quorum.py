@@ -1,4 +1,4 @@
-"""Nodes that form a cluster: the responses of each, whichever leads."""
+"""Nodes that form a cluster: responses are the same whichever node leads."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def create(cluster: LiveCluster, node_id: int, name: str) -> None:
         assert not isinstance(created, KafkaError), created
 
 
-async def test_any_broker_takes_a_change_and_knows_it_when_it_answers(tmp_path: Path) -> None:
+async def test_any_broker_serves_a_change_and_has_applied_it_when_it_responds(tmp_path: Path) -> None:
     async with live_cluster(tmp_path, COMBINED) as cluster:
         for node_id, node in cluster.nodes.items():
             await create(cluster, node_id, f"t{node_id}")
@@ -52,7 +52,7 @@ async def test_any_broker_takes_a_change_and_knows_it_when_it_answers(tmp_path: 
         assert leaders == {1, 2, 3}
 
 
-async def test_the_next_controller_goes_on(tmp_path: Path) -> None:
+async def test_next_controller_continues(tmp_path: Path) -> None:
     roles = ("controller", "controller", "controller", "broker")
     async with live_cluster(tmp_path, roles, dynamic=True) as cluster:
         await until(lambda: cluster.leader_id > 0)
@@ -64,11 +64,11 @@ async def test_the_next_controller_goes_on(tmp_path: Path) -> None:
         await cluster.start(first)
         again = cluster.nodes[first].metadata.image.topics
         await until(lambda: {"before", "after"} <= set(again.by_name))
-        # A broker that heartbeats to another node than the one it registered with is the same broker.
+        # A broker keeps its registration when it sends heartbeats to a new controller.
         assert cluster.nodes[4].broker.lifecycle.is_fenced is False
 
 
-async def test_a_node_that_comes_late_begins_with_the_leaders_snapshot(tmp_path: Path) -> None:
+async def test_late_node_starts_with_the_leaders_snapshot(tmp_path: Path) -> None:
     small = {
         "metadata.log.max.record.bytes.between.snapshots": "200",
         "metadata.max.retention.bytes": "1",
@@ -85,9 +85,9 @@ async def test_a_node_that_comes_late_begins_with_the_leaders_snapshot(tmp_path:
         await until(lambda: len(late.metadata.image.topics.by_name) == 6)
         assert late.raft.start_offset > 0
         files = list((tmp_path / "2" / "__cluster_metadata-0").iterdir())
-        taken = [path for path in files if path.suffix == ".checkpoint"]
-        assert taken
-        assert all(path.stat().st_mode & 0o777 == 0o400 for path in taken)
+        snapshots = [path for path in files if path.suffix == ".checkpoint"]
+        assert snapshots
+        assert all(path.stat().st_mode & 0o777 == 0o400 for path in snapshots)
         assert not [path for path in files if path.suffix == ".part"]
         await create(cluster, 1, "more")
         await until(lambda: "more" in late.metadata.image.topics.by_name)
@@ -115,7 +115,7 @@ async def test_voters_change_through_any_broker(tmp_path: Path) -> None:
         assert cluster.nodes[1].raft.voters.ids == (1, 2)
         await create(cluster, 2, "both")
 
-        # The leader itself is removed: the other one takes over.
+        # The leader itself is removed, and the other voter takes over.
         leader_directory = cluster.nodes[1].logs.directories[0].directory_id
         remove = RemoveRaftVoterRequest(
             cluster_id=cluster.cluster_id, voter_id=1, voter_directory_id=leader_directory
@@ -135,7 +135,7 @@ async def test_static_voters_are_moved_into_the_log(tmp_path: Path) -> None:
             feature_updates=[FeatureUpdateKey(feature="kraft.version", max_version_level=1)]
         )
         async with connected(cluster.nodes[1].bootstrap) as client:
-            # Every voter tells the leader its directory id one fetch timeout after the election.
+            # Every voter reports its directory id to the leader one fetch timeout after the election.
             while (await client.call(upgrade, UpdateFeaturesResponse)).error_code:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
         await until(lambda: all(node.raft.kraft_version == 1 for node in cluster.nodes.values()))
@@ -145,8 +145,8 @@ async def test_static_voters_are_moved_into_the_log(tmp_path: Path) -> None:
         await create(cluster, 1, "later")
 
 
-async def test_voters_stay_where_they_are_if_anything_is_wrong_with_the_request(tmp_path: Path) -> None:
-    """It cannot be undone, so it must not happen when the answer says that no feature was changed."""
+async def test_invalid_request_does_not_move_the_voters(tmp_path: Path) -> None:
+    """The move is permanent, so it must not happen when the response says that no feature changed."""
     async with live_cluster(tmp_path, ("broker,controller",)) as cluster:
         raft = cluster.nodes[1].raft
         kraft = FeatureUpdateKey(feature="kraft.version", max_version_level=1)
@@ -155,10 +155,10 @@ async def test_voters_stay_where_they_are_if_anything_is_wrong_with_the_request(
         downwards = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=2)
         async with connected(cluster.nodes[1].bootstrap) as client:
             for updates in ([beyond], [kraft, unknown], [downwards], [kraft, kraft]):
-                refused = await client.call(
+                rejected = await client.call(
                     UpdateFeaturesRequest(feature_updates=updates), UpdateFeaturesResponse
                 )
-                assert refused.error_code, updates
+                assert rejected.error_code, updates
                 assert raft.kraft_version == 0, updates
             trial = UpdateFeaturesRequest(feature_updates=[kraft], validate_only=True)
             assert (await client.call(trial, UpdateFeaturesResponse)).error_code == 0
@@ -168,20 +168,20 @@ async def test_voters_stay_where_they_are_if_anything_is_wrong_with_the_request(
             assert raft.kraft_version == 1
 
 
-async def test_a_broker_far_from_the_controller_has_producer_ids(tmp_path: Path) -> None:
+async def test_broker_without_a_controller_gets_producer_ids(tmp_path: Path) -> None:
     async with live_cluster(tmp_path, ("controller", "broker", "broker")) as cluster:
         ids = set()
-        asking = InitProducerIdRequest(transactional_id=None)
+        init = InitProducerIdRequest(transactional_id=None)
         for node_id in (2, 3):
             async with connected(cluster.nodes[node_id].bootstrap) as client:
-                response = await client.call(asking, InitProducerIdResponse)
+                response = await client.call(init, InitProducerIdResponse)
                 assert response.error_code == 0
                 ids.add(response.producer_id)
         assert len(ids) == 2
 
 
 @pytest.mark.parametrize("wrong", ["cluster", "voter", "epoch"])
-async def test_votes_that_are_not_even_considered(tmp_path: Path, wrong: str) -> None:
+async def test_invalid_votes_are_rejected(tmp_path: Path, wrong: str) -> None:
     async with live_cluster(tmp_path, ("controller",)) as cluster:
         node = cluster.nodes[1]
         vote = VoteRequest(
@@ -215,7 +215,7 @@ async def test_votes_that_are_not_even_considered(tmp_path: Path, wrong: str) ->
         assert [(each.node_id, each.port) for each in response.node_endpoints] == [(1, at.port)]
 
 
-async def test_a_fetch_without_a_leader_gets_the_new_leader(tmp_path: Path) -> None:
+async def test_fetch_without_a_leader_gets_the_new_leader(tmp_path: Path) -> None:
     async with live_cluster(tmp_path, ("controller",) * 2) as cluster:
         await until(lambda: cluster.leader_id > 0)
         follower = cluster.nodes[3 - cluster.leader_id]
@@ -235,23 +235,23 @@ async def test_a_fetch_without_a_leader_gets_the_new_leader(tmp_path: Path) -> N
         heartbeat = BrokerHeartbeatRequest(broker_id=5, broker_epoch=1)
         async with connected(f"{at.host}:{at.port}") as client:
             response = await client.call(request, FetchResponse)
-            refused = await client.call(heartbeat, BrokerHeartbeatResponse)
+            rejected = await client.call(heartbeat, BrokerHeartbeatResponse)
         log, other = (topic.partitions[0] for topic in response.responses)
         assert log.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert log.current_leader.leader_id == cluster.leader_id
         assert response.node_endpoints[0].port == leader.config.controller_listeners[0].port
         assert other.error_code == ErrorCode.UNKNOWN_TOPIC_ID
-        assert refused.error_code == ErrorCode.NOT_CONTROLLER
+        assert rejected.error_code == ErrorCode.NOT_CONTROLLER
 
 
 async def create_replicated(cluster: LiveCluster, name: str, *replicas: int) -> None:
-    """One partition, led by the first of its replicas."""
+    """Create topic t with one partition, led by the first of its replicas."""
     async with Admin(cluster.nodes[replicas[0]].bootstrap) as admin:
         created = (await admin.topics.create([NewTopic(name, assignments={0: list(replicas)})]))[name]
         assert not isinstance(created, KafkaError), created
 
 
-async def test_a_broker_that_stops_hands_over_before_it_closes_its_connections(tmp_path: Path) -> None:
+async def test_broker_hands_over_leaderships_before_it_closes_its_connections(tmp_path: Path) -> None:
     async with live_cluster(tmp_path, COMBINED) as cluster:
         await create_replicated(cluster, "t", 1, 2, 3)
         topics = cluster.nodes[2].metadata.image.topics
@@ -269,15 +269,13 @@ async def test_followers_do_not_name_a_leader_that_closed_its_connections(tmp_pa
         follower = cluster.nodes[2].broker.topic_responses
         assert follower.lost_leaders() == set()
         await cluster.nodes[1]._broker_server.close()
-        # The controller still gets its heartbeats, so no other broker takes over.
+        # The controller still receives its heartbeats, so no other broker takes over.
         await until(lambda: follower.lost_leaders() == {1})
         assert cluster.nodes[2].metadata.image.topics.by_name["t"].partitions[0].leader == 1
 
 
 @pytest.mark.parametrize("hands_over", [True, False])
-async def test_a_broker_hands_over_before_it_stops_unless_it_was_told_not_to(
-    tmp_path: Path, hands_over: bool
-) -> None:
+async def test_controlled_shutdown_can_be_disabled(tmp_path: Path, hands_over: bool) -> None:
     properties = {"controlled.shutdown.enable": str(hands_over).lower()}
     async with live_node(tmp_path, properties) as node:
         metadata = node.node.metadata

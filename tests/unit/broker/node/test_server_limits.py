@@ -1,4 +1,4 @@
-"""Limits of connections and other settings that the configuration may change while a broker runs."""
+"""Connection limits and other broker configs that may change at runtime."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ def limits_by_address(tmp_path: Path, overrides: str) -> dict[str, int]:
     return dict(server_limits(BrokerConfig.from_properties(properties)).max_connections_of_ip)
 
 
-def test_hosts_are_limited_by_the_addresses_that_their_connections_come_from(tmp_path: Path) -> None:
+def test_host_limits_apply_to_the_resolved_addresses(tmp_path: Path) -> None:
     found = limits_by_address(tmp_path, "localhost:3, 10.0.0.7:4, 2001:DB8:0::1:5, [fe80::1]:6")
     assert found["127.0.0.1"] == 3
     assert "localhost" not in found
     assert (found["10.0.0.7"], found["2001:db8::1"], found["fe80::1"]) == (4, 5, 6)
 
 
-def test_an_unknown_host_is_logged_and_the_others_count(
+def test_unknown_host_is_logged_and_the_others_count(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert limits_by_address(tmp_path, "no..host:3,10.0.0.7:4") == {"10.0.0.7": 4}
     assert "no..host" in caplog.text
 
 
-async def test_dynamic_settings_hold_after_a_restart(tmp_path: Path) -> None:
+async def test_dynamic_configs_survive_a_restart(tmp_path: Path) -> None:
     def check(node: LiveNode) -> None:
         logs = node.node.logs
         assert (logs.producer_expiration_ms, logs.delete_delay_ms) == (5000, 6000)

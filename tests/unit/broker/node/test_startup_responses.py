@@ -1,4 +1,4 @@
-"""A broker that recovers its logs reports its progress and disconnects all other clients."""
+"""A recovering broker reports its progress and disconnects all other clients."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.support.clients.raw_client import connected
 
 
 class SlowRecovery:
-    """Opening a log waits for the test, except for the first."""
+    """Log recovery that waits for the test, except for the first log."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.free = threading.Event()
@@ -48,12 +48,12 @@ class SlowRecovery:
         if self._first:
             self._first = False
         else:
-            assert self.free.wait(20), "the test never let this recovery go on"
+            assert self.free.wait(20), "the test never released this recovery"
         return self._open(*args)
 
 
 async def crashed_node(directory: Path) -> None:
-    """Three partitions, one with two segments, and no mark of a clean stop."""
+    """Three partitions, one of them with two segments, and no clean shutdown file."""
     async with live_node(directory) as node, connected(node.bootstrap) as client:
         await node.create("t", partitions=3)
         for index in range(3):
@@ -68,7 +68,7 @@ async def info(bootstrap: str, *options: str) -> Result:
     return await asyncio.to_thread(CliRunner().invoke, cli, ["cluster", "info", "-b", bootstrap, *options])
 
 
-async def test_the_recovery_is_seen_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_recovery_progress_is_visible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await crashed_node(tmp_path)
     slow = SlowRecovery(monkeypatch)
     node = Node(BrokerConfig.from_properties(single_node_properties(tmp_path)))
@@ -99,7 +99,7 @@ async def test_the_recovery_is_seen_from_outside(tmp_path: Path, monkeypatch: py
     await node.stop()
 
 
-async def test_another_broker_shows_who_recovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_broker_shows_the_recovering_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with live_cluster(tmp_path, ("broker,controller", "broker")) as cluster:
         topic = CreatableTopic(
             name="t",
@@ -113,7 +113,7 @@ async def test_another_broker_shows_who_recovers(tmp_path: Path, monkeypatch: py
             request = CreateTopicsRequest(topics=[topic], timeout_ms=5000)
             (made,) = (await client.call(request, CreateTopicsResponse)).topics
         assert made.error_code == 0, made.error_message
-        # The answer is given once broker 1 knows of it; broker 2 hears of it by itself.
+        # The response is sent once broker 1 has applied the change; broker 2 applies it later.
         await until(lambda: len(cluster.nodes[2].broker.partitions.by_name.get("t", {})) == 2)
         await cluster.stop(2)
         (tmp_path / "2" / CLEAN_SHUTDOWN).unlink()
@@ -135,7 +135,7 @@ async def test_another_broker_shows_who_recovers(tmp_path: Path, monkeypatch: py
         await starting
 
 
-async def test_a_node_can_be_stopped_in_the_middle_of_its_recovery(
+async def test_node_can_be_stopped_during_its_recovery(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await crashed_node(tmp_path)
@@ -152,7 +152,7 @@ async def test_a_node_can_be_stopped_in_the_middle_of_its_recovery(
         await asyncio.open_connection(*address)
 
 
-async def test_an_unreachable_broker_is_not_starting() -> None:
+async def test_unreachable_broker_is_not_starting() -> None:
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     server.close()
@@ -160,7 +160,7 @@ async def test_an_unreachable_broker_is_not_starting() -> None:
     assert await recovery_at(parse_bootstrap(f"127.0.0.1:{port}")[0]) == {}
 
 
-def test_other_tags_are_no_recovery() -> None:
+def test_other_tags_do_not_mean_recovery() -> None:
     recovery = Recovery(1, 2, 3, 4)
     assert Recovery.from_tags(recovery.as_tags()) == recovery
     assert Recovery.from_tags(None) is None

@@ -1,4 +1,4 @@
-"""One log directory whose disk can delay syncs, one flusher, and partitions on demand."""
+"""A log directory whose disk can delay syncs, a flusher, and partitions on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for acks: every wait ends once, as soon as its appends are decided, whenever it began."""
+"""Waiting for acks: every wait ends once, as soon as its appends are committed or failed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_a_wait_that_begins_after_the_leadership_ended_is_fenced_at_once(t
             assert acks == [AckResult.NOT_LEADER], "the offset may hold another leader's record"
 
 
-async def test_waits_end_by_offset_whatever_the_order_in_which_they_began(tmp_path: Path) -> None:
+async def test_waits_end_by_offset_in_any_order(tmp_path: Path) -> None:
     async with on_bench(tmp_path) as bench:
         partition = bench.partition()
         leader = lead_with_follower(partition, 1)
@@ -85,7 +85,7 @@ async def test_acks_1_waits_for_the_leaders_own_copy_only(tmp_path: Path) -> Non
         assert not done.done(), "not synced yet"
         bench.disk.free.set()
         assert await done == [AckResult.ACKED]
-        assert partition.log.high_watermark == 0, "the follower does not have it"
+        assert partition.log.high_watermark == 0, "the follower does not have the record"
 
 
 async def test_acks_1_is_not_fenced_when_the_last_follower_is_removed(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ async def test_a_wait_that_times_out_ends_once(tmp_path: Path, timeout_ms: int) 
 
 @pytest.mark.parametrize("seed", range(40))
 async def test_no_wake_up_is_lost_in_any_order_of_events(tmp_path: Path, seed: int) -> None:
-    """Appends, waits that begin late and in any order, fetches of the follower and changes of the leader."""
+    """Appends, waits in any order, fetches of the follower and leader changes are interleaved at random."""
     async with on_bench(tmp_path) as bench:
         rng = random.Random(seed)
         partition = bench.partition()

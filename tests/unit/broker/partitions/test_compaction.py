@@ -36,7 +36,7 @@ BROKER_RESOURCE = 4
 
 
 async def fill(node: LiveNode, client: RawClient, updates: int = 30, topic: str = "t") -> None:
-    """Updates of three keys, all in closed segments."""
+    """Write updates of three keys, all in closed segments."""
     for number in range(updates):
         key = b"key-%d" % (number % 3)
         result = await node.produce(client, batch_of(b"value-%d" % number, key=key), topic)
@@ -95,7 +95,7 @@ async def test_the_cleaner_is_a_process_that_ends_with_its_broker(tmp_path: Path
 
 
 def command_of(pid: int) -> str:
-    """The command line of a process, empty if there is none."""
+    """The command line of a process, or an empty string if it has ended."""
     path = Path(f"/proc/{pid}/cmdline")
     return path.read_text() if path.exists() else ""
 
@@ -199,7 +199,7 @@ async def test_the_compaction_of_a_deleted_topic_is_abandoned(
         assert all(directory.online for directory in node.node.logs.directories)
 
 
-async def test_a_log_that_is_truncated_during_the_choice_is_not_chosen(
+async def test_log_truncated_during_the_selection_is_not_selected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     properties = {**EAGER, "log.cleaner.backoff.ms": "100000"}
@@ -243,7 +243,7 @@ async def test_retention_during_a_compaction_only_abandons_that_compaction(
         assert (log.start_offset, log.segments[0].base_offset) == (30, 30)
 
 
-async def test_a_full_disk_only_fails_the_present_compaction(
+async def test_full_disk_only_fails_the_current_compaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file size limit fails the cleaner as a full disk does."""

@@ -22,14 +22,14 @@ VERSION = 18
 
 
 class Fetcher:
-    """Numbers its requests by their session epochs, and keeps the session ids of the responses."""
+    """A fetcher that numbers its requests by session epoch and keeps the session ids of the responses."""
 
     def __init__(self, responses: int) -> None:
         self._responses = responses
         self.sent = 0
         self.session_ids: list[int] = []
         self.tasks: set[asyncio.Task[object] | None] = set()
-        """The tasks in which responses were received."""
+        """The tasks that received responses."""
 
     def write_request(self, out: bytearray) -> None:
         self.sent += 1
@@ -53,14 +53,14 @@ def with_leader(script: Script, use: Callable[[Channel, ScriptedBroker], Awaitab
     asyncio.run(run())
 
 
-def respond_by_epoch(asked: ReceivedRequest) -> Message:
-    if not isinstance(asked.message, FetchRequest):
+def respond_by_epoch(received: ReceivedRequest) -> Message:
+    if not isinstance(received.message, FetchRequest):
         raise KeyError
-    return FetchResponse(session_id=100 + asked.message.session_epoch)
+    return FetchResponse(session_id=100 + received.message.session_epoch)
 
 
-async def silence(asked: ReceivedRequest) -> Message:
-    if not isinstance(asked.message, FetchRequest):
+async def silence(received: ReceivedRequest) -> Message:
+    if not isinstance(received.message, FetchRequest):
         raise KeyError
     await asyncio.Event().wait()
     raise AssertionError
@@ -70,7 +70,7 @@ def exchange(connection: Channel, fetcher: Fetcher, timeout_ms: int = 30_000) ->
     return FetchExchange(connection, VERSION, timeout_ms, fetcher.write_request, fetcher.on_response)
 
 
-def test_each_answer_brings_the_write_request_without_a_task_in_between() -> None:
+def test_next_request_is_sent_from_the_callback_of_the_response() -> None:
     async def use(connection: Channel, _: ScriptedBroker) -> None:
         fetcher = Fetcher(responses=5)
         await exchange(connection, fetcher).run()
@@ -114,7 +114,7 @@ def test_a_leader_that_does_not_respond_times_out() -> None:
         with pytest.raises(RequestTimedOut, match="did not respond to Fetch within 20 ms"):
             await exchange(connection, Fetcher(1), timeout_ms=20).run()
         assert connection.closed
-        assert not connection.lost, "a silent leader is not a lost one"
+        assert not connection.lost, "a silent leader does not count as lost"
 
     with_leader(silence, use)
 
@@ -135,8 +135,8 @@ def test_responses_after_a_cancellation_are_ignored() -> None:
     async def use(connection: Channel, broker: ScriptedBroker) -> None:
         respond = asyncio.Event()
 
-        async def late(asked: ReceivedRequest) -> Message:
-            response = respond_by_epoch(asked)
+        async def late(received: ReceivedRequest) -> Message:
+            response = respond_by_epoch(received)
             await respond.wait()
             return response
 

@@ -79,7 +79,7 @@ def response_with(error: ErrorCode) -> FetchResponse:
     return FetchResponse(responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[partition])])
 
 
-async def test_an_error_for_the_previous_epoch_does_not_stop_the_present_one(tmp_path: Path) -> None:
+async def test_error_for_the_previous_epoch_does_not_stop_the_current_one(tmp_path: Path) -> None:
     fetched_epochs: list[int] = []
     first_received, next_received, respond = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
@@ -93,10 +93,10 @@ async def test_an_error_for_the_previous_epoch_does_not_stop_the_present_one(tmp
         await respond.wait()
         return response_with(ErrorCode.FENCED_LEADER_EPOCH)
 
-    def script(asked: ReceivedRequest) -> Awaitable[Message]:
-        if not isinstance(asked.message, FetchRequest):
+    def script(received: ReceivedRequest) -> Awaitable[Message]:
+        if not isinstance(received.message, FetchRequest):
             raise KeyError
-        return fetched(asked.message)
+        return fetched(received.message)
 
     async with live_node(tmp_path) as node, ScriptedBroker(script) as leader:
         await node.create("t")
@@ -118,22 +118,22 @@ async def test_the_recovery_point_of_a_truncated_log_is_lowered_before_the_next_
     tmp_path: Path,
 ) -> None:
     checkpoint = tmp_path / "recovery-point-offset-checkpoint"
-    asked: list[tuple[int, bytes]] = []
+    received: list[tuple[int, bytes]] = []
     next_received = asyncio.Event()
 
     async def fetched(request: FetchRequest) -> Message:
-        asked.append((request.topics[0].partitions[0].fetch_offset, checkpoint.read_bytes()))
-        if len(asked) > 1:
+        received.append((request.topics[0].partitions[0].fetch_offset, checkpoint.read_bytes()))
+        if len(received) > 1:
             next_received.set()
             await asyncio.Event().wait()
         response = response_with(ErrorCode.NONE)
         response.responses[0].partitions[0].diverging_epoch = EpochEndOffset(epoch=0, end_offset=1)
         return response
 
-    def script(asked: ReceivedRequest) -> Awaitable[Message]:
-        if not isinstance(asked.message, FetchRequest):
+    def script(received: ReceivedRequest) -> Awaitable[Message]:
+        if not isinstance(received.message, FetchRequest):
             raise KeyError
-        return fetched(asked.message)
+        return fetched(received.message)
 
     async with (
         live_node(tmp_path) as node,
@@ -152,7 +152,7 @@ async def test_the_recovery_point_of_a_truncated_log_is_lowered_before_the_next_
         fetcher.follow(cast(Partition, partition))
         async with asyncio.timeout(20):
             await next_received.wait()
-        assert asked == [(3, b"0\n1\nt 0 3\n"), (1, b"0\n1\nt 0 1\n")]
+        assert received == [(3, b"0\n1\nt 0 3\n"), (1, b"0\n1\nt 0 1\n")]
         await fetcher.stop()
 
 
@@ -173,20 +173,20 @@ async def test_the_next_request_waits_until_the_records_are_synced(tmp_path: Pat
                 self.fetch = fetch
             return self.has_unsynced
 
-    asked: list[int] = []
+    received: list[int] = []
     next_received = asyncio.Event()
 
     async def fetched(request: FetchRequest) -> Message:
-        asked.append(sum(len(topic.partitions) for topic in request.topics))
-        if len(asked) > 1:
+        received.append(sum(len(topic.partitions) for topic in request.topics))
+        if len(received) > 1:
             next_received.set()
             await asyncio.Event().wait()
         return response_with(ErrorCode.NONE)
 
-    def script(asked: ReceivedRequest) -> Awaitable[Message]:
-        if not isinstance(asked.message, FetchRequest):
+    def script(received: ReceivedRequest) -> Awaitable[Message]:
+        if not isinstance(received.message, FetchRequest):
             raise KeyError
-        return fetched(asked.message)
+        return fetched(received.message)
 
     async with live_node(tmp_path) as node, ScriptedBroker(script) as leader:
         await node.create("t")
@@ -197,13 +197,13 @@ async def test_the_next_request_waits_until_the_records_are_synced(tmp_path: Pat
             fetcher.follow(cast(Partition, each))
         await until(lambda: partition.fetch is not None)
         await asyncio.sleep(0.05)
-        assert asked == [2]
+        assert received == [2]
         assert partition.fetch is not None
         partition.has_unsynced = False
         partition.fetch()
         async with asyncio.timeout(20):
             await next_received.wait()
-        assert asked == [2, 2], "without a session both are listed again"
+        assert received == [2, 2], "without a session both are listed again"
         await fetcher.stop()
 
 
@@ -212,16 +212,16 @@ async def test_a_new_epoch_does_not_acknowledge_records_before_they_are_synced(t
     still be running.
     """
     async with on_bench(tmp_path) as bench:
-        asked: list[int] = []
+        received: list[int] = []
 
         async def fetched(request: FetchRequest) -> Message:
-            asked.append(request.topics[0].partitions[0].fetch_offset)
+            received.append(request.topics[0].partitions[0].fetch_offset)
             return await asyncio.Future()
 
-        def script(asked: ReceivedRequest) -> Awaitable[Message]:
-            if not isinstance(asked.message, FetchRequest):
+        def script(received: ReceivedRequest) -> Awaitable[Message]:
+            if not isinstance(received.message, FetchRequest):
                 raise KeyError
-            return fetched(asked.message)
+            return fetched(received.message)
 
         async with ScriptedBroker(script) as leader:
             partition = bench.partition(leads=False, config=LogConfig(flush_messages=1))
@@ -234,8 +234,8 @@ async def test_a_new_epoch_does_not_acknowledge_records_before_they_are_synced(t
             fetcher.follow(partition)
             await asyncio.to_thread(bench.disk.started.wait, 10)
             await asyncio.sleep(0.05)
-            assert asked == []
+            assert received == []
             bench.disk.free.set()
-            await until(lambda: asked == [1])
+            await until(lambda: received == [1])
             assert partition.log.recovery_point == 1
             await fetcher.stop()

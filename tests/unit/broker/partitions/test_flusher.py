@@ -1,4 +1,4 @@
-"""Group commit: one sync at a time, shared by all partitions that wait; a failure is final."""
+"""Group commit: one sync at a time, shared by all waiting partitions; a failed sync is final."""
 
 from __future__ import annotations
 
@@ -48,19 +48,22 @@ async def test_no_sync_follows_a_failed_one(tmp_path: Path) -> None:
 
 async def test_a_retired_partition_is_not_synced(tmp_path: Path) -> None:
     async with on_bench(tmp_path) as bench:
-        going, staying = bench.partition("going", config=SYNCED), bench.partition("staying", config=SYNCED)
+        retired, remaining = (
+            bench.partition("going", config=SYNCED),
+            bench.partition("staying", config=SYNCED),
+        )
         bench.disk.free.clear()
         bench.disk.started.clear()
         bench.disk.syncs.clear()
-        append(going, b"a")
+        append(retired, b"a")
         await asyncio.to_thread(bench.disk.started.wait, 10)
-        append(going, b"b")
-        append(staying, b"c")
-        going.retire()
-        bench.directory.delete(going.log.partition, 0)
+        append(retired, b"b")
+        append(remaining, b"c")
+        retired.retire()
+        bench.directory.delete(retired.log.partition, 0)
         bench.directory.trash.remove_due()
         bench.disk.free.set()
-        await until(lambda: staying.log.high_watermark == 1)
+        await until(lambda: remaining.log.high_watermark == 1)
         assert [path.split("/")[-2] for path in bench.disk.syncs] == ["going-0", "staying-0"]
         assert bench.failures == []
 

@@ -1,4 +1,4 @@
-"""ISR expansion of many partitions: in slices, and each once."""
+"""ISR expansion of many partitions runs in slices, once for each partition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PER_SLICE = 100
 
 
 class Led:
-    """A ``PartitionLeader`` that notes its expansion."""
+    """A ``PartitionLeader`` that records its expansion."""
 
     def __init__(self, expanded: list[Led]) -> None:
         self._expanded = expanded
@@ -30,9 +30,9 @@ async def test_thousands_expand_in_slices_and_each_once() -> None:
     led = [Led(expanded) for _ in range(3 * PER_SLICE + 5)]
     for each in led:
         expansion.schedule(cast(PartitionLeader, each), follower)
-    assert 0 < len(expanded) < PER_SLICE, "the first do not wait"
+    assert 0 < len(expanded) < PER_SLICE, "the first partitions do not wait"
     assert expanded == led[: len(expanded)]
-    # Another fetch of the same follower comes before all are through.
+    # Another fetch of the same follower arrives before all partitions are checked.
     for each in led[len(expanded) :]:
         expansion.schedule(cast(PartitionLeader, each), follower)
     counts = [len(expanded)]
@@ -44,4 +44,4 @@ async def test_thousands_expand_in_slices_and_each_once() -> None:
     for _ in range(3):
         await asyncio.sleep(0)
     expansion.schedule(cast(PartitionLeader, led[0]), follower)
-    assert len(expanded) == len(led) + 1, "at once again when no other partition waits"
+    assert len(expanded) == len(led) + 1, "expansion is immediate again when no other partition waits"

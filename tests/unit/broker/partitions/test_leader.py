@@ -1,4 +1,4 @@
-"""Acks, the ISR and watermarks while a second broker, played by the test, replicates."""
+"""Acks, the ISR and watermarks while the test plays a second broker that replicates."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ async def test_acks_all_fails_under_min_isr(tmp_path: Path) -> None:
             "the high watermark does not advance"
         )
         assert node.partition().log.high_watermark == 0
-        refused = produced(
+        rejected = produced(
             await client.call(node.produce_request({("t", 0): batch_of(b"two")}), ProduceResponse)
         )
-        assert ErrorCode(refused.error_code) is ErrorCode.NOT_ENOUGH_REPLICAS
-        assert "min.insync.replicas is 2" in (refused.error_message or "")
+        assert ErrorCode(rejected.error_code) is ErrorCode.NOT_ENOUGH_REPLICAS
+        assert "min.insync.replicas is 2" in (rejected.error_message or "")
         assert node.partition().log.end_offset == 1
         acks_1 = produced(
             await client.call(node.produce_request({("t", 0): batch_of(b"3")}, acks=1), ProduceResponse)
@@ -204,11 +204,13 @@ async def test_a_follower_deletes_records_before_it_rejoins_the_isr(tmp_path: Pa
         request = second.request(topic_id, 1)
         request.max_wait_ms, request.min_bytes = 600_000, 1
         (topic,) = (await client.call(request, FetchResponse)).responses
-        assert topic.partitions[0].log_start_offset == 1, "reported at once, although there are no records"
+        assert topic.partitions[0].log_start_offset == 1, (
+            "the new log start offset is reported at once, without records"
+        )
         leader = node.partition().leader
         assert leader is not None
         assert leader.replication is not None
         assert leader.replication.isr.pending is None
-        assert leader.isr == (NODE,), "if it led now, the record would come back"
+        assert leader.isr == (NODE,), "as leader it would restore the deleted record"
         await second.fetch(topic_id, 1, log_start=1)
         await isr_becomes(node, NODE, SECOND)

@@ -31,10 +31,10 @@ async def test_a_leader_whose_host_refuses_counts_as_lost_for_a_while() -> None:
         await leader.open()
     assert leader.leader_is_lost()
     clock.run_for(1)
-    assert not leader.leader_is_lost(), "the controller has decided by now"
+    assert not leader.leader_is_lost(), "the controller has had time to elect another leader"
 
 
-async def test_a_leader_that_is_reached_again_or_silent_is_not_lost() -> None:
+async def test_reachable_or_silent_leader_is_not_lost() -> None:
     clock = SimClock()
     async with ScriptedBroker() as broker:
         leader = to_leader(clock, broker.port)
@@ -42,7 +42,7 @@ async def test_a_leader_that_is_reached_again_or_silent_is_not_lost() -> None:
         assert not leader.leader_is_lost()
     await connection.wait_closed()
     assert leader.leader_is_lost()
-    async with ScriptedBroker(lambda asked: asyncio.sleep(60)) as silent:
+    async with ScriptedBroker(lambda received: asyncio.sleep(60)) as silent:
         leader._address = lambda _: Address("127.0.0.1", silent.port)
         leader._settings = ChannelSettings(connect_timeout_ms=1_000)
         with pytest.raises(RequestTimedOut):

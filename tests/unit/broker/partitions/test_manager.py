@@ -64,7 +64,7 @@ async def test_topics_are_created_expanded_and_deleted(tmp_path: Path) -> None:
 async def test_many_partitions_are_created_and_deleted_in_slices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A slice without time holds one partition; a topic that is created again waits for the old one."""
+    """Each slice creates one partition. A recreated topic waits for the deletion of the old one."""
     monkeypatch.setattr(scheduler, "SLICE_NS", 0)
     async with live_node(tmp_path) as node:
         manager = node.node.broker.partitions
@@ -99,9 +99,7 @@ async def test_partitions_are_served_again_after_a_restart(tmp_path: Path) -> No
         assert (await node.produce(client, batch_of(b"c"), index=2)).base_offset == 2
 
 
-def test_logs_that_the_metadata_does_not_know_become_strays(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_logs_unknown_to_the_metadata_become_strays(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def run_node() -> None:
         async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
             await node.create("t")

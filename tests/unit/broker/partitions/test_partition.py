@@ -50,24 +50,24 @@ def lead_with_follower(
 async def test_only_a_leader_appends(tmp_path: Path) -> None:
     async with on_bench(tmp_path) as bench:
         partition = bench.partition(leads=False)
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             append(partition, b"a")
-        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
         partition.become_leader(5)
         assert append(partition, b"a").base_offset == 0
         assert partition.log.epochs.epoch_at(0) == 5
         partition.become_follower(2, 6)
         assert not partition.is_leader
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             append(partition, b"b")
-        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_clients_cannot_produce_to_internal_topics(tmp_path: Path) -> None:
     async with on_bench(tmp_path) as bench:
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             append(bench.partition("__consumer_offsets"), b"a")
-        assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 async def test_leader_epochs_of_clients(tmp_path: Path) -> None:
@@ -104,9 +104,9 @@ async def test_a_lagging_follower_does_not_reset_its_consumers(tmp_path: Path) -
         ):
             if not leads:
                 partition.become_follower(2, 1)
-            with pytest.raises(KafkaError) as refused:
+            with pytest.raises(KafkaError) as caught:
                 partition.read(5, 1000, False, True)
-            assert refused.value.code is code
+            assert caught.value.code is code
 
 
 async def test_bytes_after_the_batch_are_ignored(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ async def test_a_fetch_completes_once_its_records_are_durable(tmp_path: Path) ->
 
 
 def delayed_fetch_of(partition: Partition) -> list[int]:
-    """Gets the high watermark at which a fetch of one byte completes."""
+    """A fetch of one byte; the result is the high watermark at which it completes."""
     seen: list[int] = []
     DelayedFetch(
         [partition.delayed_fetches], 1, False, FOREVER_MS, lambda: seen.append(partition.log.high_watermark)
@@ -217,7 +217,7 @@ async def test_a_lower_min_insync_replicas_commits_records(tmp_path: Path) -> No
         await until(lambda: bool(seen))
 
 
-async def test_topic_settings_turn_syncs_on_and_off(tmp_path: Path) -> None:
+async def test_topic_configs_enable_and_disable_syncs(tmp_path: Path) -> None:
     async with on_bench(tmp_path) as bench:
         partition = bench.partition()
         append(partition, b"a")
@@ -227,7 +227,7 @@ async def test_topic_settings_turn_syncs_on_and_off(tmp_path: Path) -> None:
         append(partition, b"b")
         assert partition.log.high_watermark == 1
         await asyncio.to_thread(bench.disk.started.wait, 10)
-        # Turned off during a sync: the next append is committed at once, and with it all before it.
+        # Syncs were disabled during a sync: the next append is committed at once, with all records before it.
         partition.configure(LogConfig())
         append(partition, b"c")
         assert partition.log.high_watermark == 3
@@ -259,10 +259,10 @@ async def test_a_follower_syncs_before_its_next_fetch(tmp_path: Path) -> None:
         bench.disk.free.set()
         await until(lambda: bool(fetched))
         assert fetched == [2]
-        assert partition.log.high_watermark == 0, "the leader has not reported it"
+        assert partition.log.high_watermark == 0, "the leader has not reported the high watermark"
 
 
-async def test_a_new_leader_that_syncs_first_syncs_the_log_it_found(tmp_path: Path) -> None:
+async def test_new_leader_syncs_its_existing_log(tmp_path: Path) -> None:
     async with on_bench(tmp_path) as bench:
         partition = bench.partition()
         append(partition, b"a")
@@ -274,9 +274,9 @@ async def test_a_new_leader_that_syncs_first_syncs_the_log_it_found(tmp_path: Pa
         bench.disk.free.clear()
         successor.become_leader(1)
         assert log.high_watermark == 0
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             successor.require_end_offset()
-        assert refused.value.code is ErrorCode.OFFSET_NOT_AVAILABLE
+        assert caught.value.code is ErrorCode.OFFSET_NOT_AVAILABLE
         bench.disk.free.set()
         await until(lambda: log.high_watermark == 1)
         successor.require_end_offset()
@@ -312,7 +312,7 @@ async def test_reads_are_bounded_by_the_high_watermark(tmp_path: Path) -> None:
         assert read.slice is not None
         assert read.slice.size == size
         assert partition.read(1, 1 << 20, False, True).slice is None
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as caught:
             partition.read(3, 1 << 20, False, True)
-        assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+        assert caught.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
         bench.disk.free.set()

@@ -79,11 +79,11 @@ def test_a_failing_task_does_not_stop_the_others(tmp_path: Path, caplog: pytest.
         async with live_node(tmp_path) as node:
             runs = {"bad": 0, "good": 0}
 
-            async def bad() -> None:
+            async def failing() -> None:
                 runs["bad"] += 1
                 raise ZeroDivisionError("a bug")
 
-            async def good() -> None:
+            async def succeeding() -> None:
                 runs["good"] += 1
 
             scheduler = Scheduler(SystemClock())
@@ -91,8 +91,8 @@ def test_a_failing_task_does_not_stop_the_others(tmp_path: Path, caplog: pytest.
                 node.node.config, node.node.logs, node.node.broker.partitions, scheduler
             )
             tasks._periodic = (
-                periodic_tasks.PeriodicTask("bad", 1, bad),
-                periodic_tasks.PeriodicTask("good", 1, good, 0),
+                periodic_tasks.PeriodicTask("bad", 1, failing),
+                periodic_tasks.PeriodicTask("good", 1, succeeding, 0),
             )
             tasks.start()
             await until(lambda: min(runs.values()) >= 3)

@@ -6,7 +6,7 @@ from ruslo.broker.partitions.replication_quota import ReplicationQuota, is_throt
 from ruslo.config.limits import LONG_MAX
 
 
-class HandClock:
+class ManualClock:
     def __init__(self) -> None:
         self.ms = 100_000
 
@@ -28,8 +28,8 @@ def test_which_replicas_are_throttled(throttled: tuple[str, ...], expected: bool
     assert is_throttled(throttled, 3, 2) is expected
 
 
-def test_a_second_may_be_used_at_once_and_the_rest_is_waited_for() -> None:
-    clock = HandClock()
+def test_one_second_of_quota_may_be_used_at_once() -> None:
+    clock = ManualClock()
     quota = ReplicationQuota(lambda: 1_000, clock)
     quota.record(1_000)
     assert quota.pause_ms() == 0
@@ -41,8 +41,8 @@ def test_a_second_may_be_used_at_once_and_the_rest_is_waited_for() -> None:
     assert quota.pause_ms() == 0
 
 
-def test_the_rate_holds_over_time() -> None:
-    clock = HandClock()
+def test_average_rate_is_the_quota() -> None:
+    clock = ManualClock()
     quota = ReplicationQuota(lambda: 10_000, clock)
     sent = 0
     end_ms = clock.ms + 60_000
@@ -54,8 +54,8 @@ def test_the_rate_holds_over_time() -> None:
     assert 590_000 <= sent <= 613_000
 
 
-def test_a_new_rate_counts_from_now_on() -> None:
-    clock = HandClock()
+def test_new_rate_applies_immediately() -> None:
+    clock = ManualClock()
     rate = [1_000]
     quota = ReplicationQuota(lambda: rate[0], clock)
     quota.record(2_000)
@@ -66,8 +66,8 @@ def test_a_new_rate_counts_from_now_on() -> None:
     assert quota.pause_ms() <= 100
 
 
-def test_a_new_rate_counts_for_what_is_waited_for() -> None:
-    clock = HandClock()
+def test_new_rate_applies_to_a_pending_wait() -> None:
+    clock = ManualClock()
     rate = [300]
     quota = ReplicationQuota(lambda: rate[0], clock)
     quota.record(600_300)
@@ -77,13 +77,13 @@ def test_a_new_rate_counts_for_what_is_waited_for() -> None:
     rate[0] = 300_000
     assert quota.pause_ms() == 1_000
     rate[0] = 300
-    assert quota.pause_ms() == 1_000_000, "a lower one too"
+    assert quota.pause_ms() == 1_000_000, "a lower rate applies, too"
     rate[0] = LONG_MAX
     assert quota.pause_ms() == 0
 
 
-def test_what_was_not_used_without_a_limit_is_not_kept_for_later() -> None:
-    clock = HandClock()
+def test_unused_bytes_without_a_limit_are_not_credited() -> None:
+    clock = ManualClock()
     rate = [LONG_MAX]
     quota = ReplicationQuota(lambda: rate[0], clock)
     quota.record(1 << 40)

@@ -23,7 +23,7 @@ PARTITION = TopicPartition("t", 0)
 
 
 async def filled_cluster(cluster: LiveCluster) -> dict[int, Log]:
-    """Create a topic with three replicas and some segments; returns the log of each node."""
+    """Create a topic with three replicas and several segments; return the log of each node."""
     async with Admin(cluster.nodes[1].bootstrap) as admin:
         topic = NewTopic("t", 1, 3, configs={"segment.bytes": "1048576", "min.insync.replicas": "3"})
         created = (await admin.topics.create([topic]))["t"]
@@ -40,7 +40,7 @@ async def filled_cluster(cluster: LiveCluster) -> dict[int, Log]:
     return logs
 
 
-Harm = Callable[[bytearray], None]
+Damage = Callable[[bytearray], None]
 
 
 def zero(data: bytearray) -> None:
@@ -59,11 +59,11 @@ def flip_last(data: bytearray) -> None:
     data[-1] ^= 1
 
 
-def change(segment: Segment, harm: Harm) -> None:
+def change(segment: Segment, damage: Damage) -> None:
     """Damage the file in place: a broker keeps the file of an active segment open."""
     path = Path(segment.path_of(".log"))
     data = bytearray(path.read_bytes())
-    harm(data)
+    damage(data)
     with path.open("r+b") as file:
         file.truncate(len(data))
         file.write(data)
@@ -77,8 +77,8 @@ async def test_damage_is_repaired_from_another_replica(tmp_path: Path) -> None:
         cases = [(zero, 0), (flip, 0), (empty, 0), (flip, -1), (zero, -2)]
         for node_id, log in logs.items():
             node = cluster.nodes[node_id]
-            for number, (harm, at) in enumerate(cases, 1):
-                change(log.segments[at], harm)
+            for number, (damage, at) in enumerate(cases, 1):
+                change(log.segments[at], damage)
                 log.forget_recent_batches()
                 await node.broker.scrubber.check(log)
                 assert node.broker.scrubber.repaired_segments == number

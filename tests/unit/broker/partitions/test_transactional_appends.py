@@ -1,4 +1,4 @@
-"""Batches that wait for verification: their order, their errors, and markers that arrive meanwhile."""
+"""Batches that wait for verification: their order, their errors, and markers that arrive in between."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Producer:
         verifier = TransactionVerifier(self.coordinators, lambda *_: self.local_code)
         self.appends = TransactionalAppends(verifier, lambda: config, SystemClock())
         self.outcomes: list[int | ErrorCode] = []
-        """Base offsets or errors, in the order of their completion."""
+        """The base offsets or errors of the batches, in the order of completion."""
         self.local_code: ErrorCode | None = None
-        """The code of a coordinator on the same node; None: it is on another node."""
+        """The error code of a local coordinator; None if the coordinator is on another node."""
 
     def send(self, partition: Partition, sequence: int, *, epoch: int = 0, version: int = V2) -> bool:
-        """Returns whether the batch has to wait."""
+        """Return whether the batch waits."""
         batch = batch_of(
             b"v",
             producer_id=PRODUCER,

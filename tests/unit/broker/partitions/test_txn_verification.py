@@ -21,7 +21,7 @@ Codes = Mapping[TopicPartition, ErrorCode]
 
 
 def response_to(request: AddPartitionsToTxnRequest, code: ErrorCode) -> AddPartitionsToTxnResponse:
-    """The same code for every partition."""
+    """A response with the same code for every partition."""
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
             AddPartitionsToTxnResult(
@@ -45,7 +45,7 @@ def response_to(request: AddPartitionsToTxnRequest, code: ErrorCode) -> AddParti
 
 
 class Coordinators:
-    """Two nodes; ids that begin with ``x`` have no coordinator. Responses wait for the test."""
+    """Two nodes. Ids that begin with ``x`` have no coordinator. Responses wait for the test."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, AddPartitionsToTxnRequest]] = []
@@ -68,7 +68,7 @@ class Coordinators:
         await asyncio.sleep(0)
 
     def requested(self, at: int) -> list[tuple[str, int, list[int]]]:
-        """Ids, epochs and partitions of one request."""
+        """The ids, epochs and partitions of a request."""
         return [
             (
                 each.transactional_id,
@@ -87,7 +87,7 @@ class Leader:
     def verify(
         self, transactional_id: str, *partitions: int, epoch: int = 0, verify_only: bool = False
     ) -> int:
-        """Returns the index of the result to come."""
+        """Return the index of the pending result."""
         at = len(self.results)
         self.results.append([])
 

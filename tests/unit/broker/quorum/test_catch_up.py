@@ -1,4 +1,4 @@
-"""Waiting until what is committed anywhere is known here."""
+"""Waiting until the node has applied all committed records of the quorum."""
 
 from __future__ import annotations
 

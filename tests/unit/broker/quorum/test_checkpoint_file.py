@@ -1,4 +1,4 @@
-"""Checkpoints: whole or refused."""
+"""Checkpoints are read completely or rejected."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write(path: Path, count: int) -> bytes:
     return path.read_bytes()
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "x.checkpoint"
     write(path, 2_500)
     checkpoint = read_checkpoint(LocalDisk(str(tmp_path)), str(path))
@@ -43,7 +43,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.checkpoint"]
 
 
-def test_nothing_shorter_or_damaged_is_taken_for_whole(tmp_path: Path) -> None:
+def test_truncated_or_damaged_checkpoint_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "x.checkpoint"
     content = write(path, 3)
     disk = LocalDisk(str(tmp_path))
@@ -52,7 +52,7 @@ def test_nothing_shorter_or_damaged_is_taken_for_whole(tmp_path: Path) -> None:
         with pytest.raises(CorruptLogError):
             read_checkpoint(disk, str(path))
     for position, header in iter_batches(content):
-        # From the magic on; before it are offset, length and epoch, which no checksum covers.
+        # Checksums cover the bytes from the magic on, not the offset, length and epoch before it.
         for at in range(position + 16, position + header.size, 3):
             damaged = bytearray(content)
             damaged[at] ^= 0x40

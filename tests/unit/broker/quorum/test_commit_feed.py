@@ -43,13 +43,13 @@ def feed_for(
 
 
 def deliver(feed: CommitFeed, high_watermark: int) -> int:
-    """Deliver everything; returns the number of steps."""
+    """Deliver all records; return the number of steps."""
     return sum(1 for _ in feed.deliver(lambda: high_watermark))
 
 
 @pytest.mark.parametrize("batch", [1, 10, 250, 4000])
 def test_a_step_delivers_at_most_one_batch(batch: int) -> None:
-    """Batches stay whole."""
+    """Batches are not divided."""
     listener = Listener()
     feed = feed_for(listener)
     end = 8000
@@ -82,43 +82,43 @@ def test_each_listener_gets_a_long_batch_in_its_own_step() -> None:
         (whole, whole, 0, True),
         (whole, whole, whole, False),
     ]
-    # What was committed meanwhile is delivered next.
+    # Records committed in between are delivered next.
     feed.appended(AppendedBatch(whole, whole + 1, 1, 100, [NoOpRecord()]))
     deliver(feed, whole + 1)
     assert first.offsets == second.offsets == list(range(whole + 1))
 
 
-class PartListener(Listener):
+class ChunkListener(Listener):
     """Records the base offset and the number of records of each call."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.parts: list[tuple[int, int]] = []
+        self.chunks: list[tuple[int, int]] = []
 
     def handle_commit(self, base_offset: int, epoch: int, records: Sequence[Message]) -> None:
         super().handle_commit(base_offset, epoch, records)
-        self.parts.append((base_offset, len(records)))
+        self.chunks.append((base_offset, len(records)))
 
 
-def parts_of(records: Sequence[Message]) -> list[tuple[int, int]]:
-    """How a batch at offset 7 is divided; no listener is ahead by more than one part."""
-    first, second = PartListener(), PartListener()
+def chunks_of(records: Sequence[Message]) -> list[tuple[int, int]]:
+    """The chunks of a batch at offset 7; no listener is ahead by more than one chunk."""
+    first, second = ChunkListener(), ChunkListener()
     feed = feed_for(first, second)
     feed.applied = SnapshotId(7, 1)
     end = 7 + len(records)
     feed.appended(AppendedBatch(7, end, 1, 100, records))
     for _ in feed.deliver(lambda: end):
-        assert len(first.parts) - len(second.parts) in (0, 1)
+        assert len(first.chunks) - len(second.chunks) in (0, 1)
         # The batch counts as applied only as a whole.
         assert feed.is_within_batch == (feed.applied.offset == 7)
-    assert first.parts == second.parts
+    assert first.chunks == second.chunks
     assert feed.applied.offset == end
-    return first.parts
+    return first.chunks
 
 
-def test_partition_changes_are_delivered_in_parts() -> None:
+def test_partition_changes_are_delivered_in_chunks() -> None:
     changes: list[Message] = [PartitionChangeRecord()] * (2 * MAX_RECORDS_PER_DELTA + 1)
-    assert parts_of(changes) == [
+    assert chunks_of(changes) == [
         (7, MAX_RECORDS_PER_DELTA),
         (7 + MAX_RECORDS_PER_DELTA, MAX_RECORDS_PER_DELTA),
         (7 + 2 * MAX_RECORDS_PER_DELTA, 1),
@@ -129,8 +129,8 @@ def test_new_partitions_of_a_topic_are_delivered_together() -> None:
     """A producer that saw only some of them would partition keys differently."""
     created: list[Message] = [PartitionRecord()] * (2 * MAX_RECORDS_PER_DELTA)
     changed: list[Message] = [PartitionChangeRecord()] * (2 * MAX_RECORDS_PER_DELTA)
-    assert parts_of(created) == [(7, 2 * MAX_RECORDS_PER_DELTA)]
-    assert parts_of([*created, *changed]) == [
+    assert chunks_of(created) == [(7, 2 * MAX_RECORDS_PER_DELTA)]
+    assert chunks_of([*created, *changed]) == [
         (7, 3 * MAX_RECORDS_PER_DELTA),
         (7 + 3 * MAX_RECORDS_PER_DELTA, MAX_RECORDS_PER_DELTA),
     ]
@@ -139,7 +139,7 @@ def test_new_partitions_of_a_topic_are_delivered_together() -> None:
 def test_a_transaction_is_never_divided() -> None:
     changes: list[Message] = [PartitionChangeRecord()] * (2 * MAX_RECORDS_PER_DELTA)
     transaction = [BeginTransactionRecord(), *changes, EndTransactionRecord()]
-    assert parts_of(transaction) == [(8, 2 * MAX_RECORDS_PER_DELTA)]
+    assert chunks_of(transaction) == [(8, 2 * MAX_RECORDS_PER_DELTA)]
 
 
 def test_a_snapshot_is_applied_in_several_steps() -> None:
@@ -188,7 +188,7 @@ def test_a_snapshot_is_delivered_without_a_high_watermark() -> None:
     assert (len(listener.offsets), feed.applied.offset) == (7, 50)
 
 
-def test_a_feed_on_hold_delivers_nothing() -> None:
+def test_paused_feed_delivers_nothing() -> None:
     listener = Listener()
     feed = feed_for(listener)
     feed.appended(AppendedBatch(0, 1, 1, 100, [NoOpRecord()]))

@@ -19,7 +19,7 @@ def open_store(disk: SimDisk) -> MetadataStore:
 
 @pytest.mark.parametrize("syncs", range(7))
 def test_a_power_failure_during_the_flush_of_two_segments(tmp_path: Path, syncs: int) -> None:
-    """The first was synced when it was closed: without its end the log would count as damaged."""
+    """The first segment was synced when it was closed: without its end the log would count as damaged."""
     disk = SimDisk(str(tmp_path))
     store = open_store(disk)
     for offset in range(5):
@@ -30,7 +30,7 @@ def test_a_power_failure_during_the_flush_of_two_segments(tmp_path: Path, syncs:
     disk.medium.dies_at = disk.medium.changes + syncs
     with contextlib.suppress(DiskError):
         store.log.flush(NOW)
-    # File systems with a journal bring the name of a file to the disk with its content.
+    # Journaling file systems persist the name of a file with its content.
     disk.medium.unsynced_names.clear()
     disk.medium.lose_power(everything=True)
     again = open_store(SimDisk(str(tmp_path)))

@@ -1,4 +1,4 @@
-"""Transactions come out whole, or not at all."""
+"""Metadata transactions are delivered as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BEGIN, END, ABORT, X = (
 
 
 def shown(*batches: list[Message]) -> list[tuple[int, int]]:
-    """(base offset, number of records) of each run; batches follow each other from offset 0 on."""
+    """The base offset and number of records of each run; batches are contiguous from offset 0."""
     transactions = TransactionFilter()
     runs: list[CommittedRun] = []
     offset = 0
@@ -31,24 +31,24 @@ def shown(*batches: list[Message]) -> list[tuple[int, int]]:
     return [(run.base_offset, len(run.records)) for run in runs]
 
 
-def test_plain_batches_pass() -> None:
+def test_batches_outside_transactions_pass() -> None:
     assert shown([X, X], [X]) == [(0, 2), (2, 1)]
 
 
-def test_one_batch_may_hold_several() -> None:
+def test_batch_may_hold_several_transactions() -> None:
     assert shown([X, BEGIN, X, X, END, X, BEGIN, X, END]) == [(0, 1), (2, 2), (5, 1), (7, 1)]
 
 
-def test_several_batches_may_make_one() -> None:
+def test_transaction_may_span_batches() -> None:
     assert shown([BEGIN], [X], [X, X], [X, END, X]) == [(1, 4), (6, 1)]
     assert shown([BEGIN], [X], [X]) == []
 
 
-def test_nothing_is_seen_of_an_aborted_one() -> None:
+def test_aborted_transaction_is_dropped() -> None:
     assert shown([BEGIN, X], [X, ABORT], [X]) == [(4, 1)]
 
 
-def test_an_empty_one_shows_nothing() -> None:
+def test_empty_transaction_delivers_nothing() -> None:
     assert shown([BEGIN, END]) == []
 
 

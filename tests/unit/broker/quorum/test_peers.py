@@ -43,7 +43,7 @@ PRE_VOTE = RaftVoteRequest(4, ReplicaKey(1), ReplicaKey(2), 3, 10, pre_vote=True
 
 
 class Quorum:
-    """The peers of node 1 and the deaths that it noticed."""
+    """The peers of node 1 and the process deaths that it noticed."""
 
     def __init__(self) -> None:
         self.gone: list[int] = []
@@ -61,8 +61,8 @@ class Quorum:
         return await received
 
 
-def respond(asked: ReceivedRequest) -> Message:
-    if asked.api_key == ApiVersionsRequest.API_KEY:
+def respond(received: ReceivedRequest) -> Message:
+    if received.api_key == ApiVersionsRequest.API_KEY:
         raise KeyError
     partition = PartitionData(leader_id=3, leader_epoch=5)
     return EndQuorumEpochResponse(
@@ -87,7 +87,7 @@ async def test_a_process_that_has_ended_is_noticed_at_once() -> None:
         port = broker.port
         await quorum.request(port, END_EPOCH)
         assert quorum.gone == []
-    # Its connection is closed and its port refuses: that is noticed without a request.
+    # Its connection is closed and its port refuses connections, which is noticed without a request.
     await until(lambda: quorum.gone == [2])
     assert await quorum.request(port, END_EPOCH) is None
     await quorum.peers.close()
@@ -99,7 +99,8 @@ async def test_every_death_of_a_node_that_is_only_watched_is_noticed() -> None:
     for deaths in (1, 2):
         async with ScriptedBroker(respond, port=port) as broker:
             port = broker.port
-            # As a leader does with every fetch of a voter: soon after its return there is a connection.
+            # A leader does this with every fetch of a voter, so a connection exists soon after the voter
+            # returns.
             while not broker.connections:
                 quorum.watch(port)
                 await asyncio.sleep(0.05)
@@ -108,24 +109,24 @@ async def test_every_death_of_a_node_that_is_only_watched_is_noticed() -> None:
     await quorum.peers.close()
 
 
-async def test_a_dying_process_that_still_accepts_is_probed_again() -> None:
+async def test_dying_process_that_still_accepts_is_probed_again() -> None:
     quorum = Quorum()
     dying = False
 
-    def script(asked: ReceivedRequest) -> Message | None:
-        return None if dying else respond(asked)
+    def script(received: ReceivedRequest) -> Message | None:
+        return None if dying else respond(received)
 
     async with ScriptedBroker(script) as broker:
         await quorum.request(broker.port, END_EPOCH)
         dying = True
         broker.hang_up()
         await until(lambda: broker.connections == 2)
-        assert quorum.gone == [], "it accepted the connection and closed it"
+        assert quorum.gone == [], "the process accepted the connection and closed it"
     await until(lambda: quorum.gone == [2])
     await quorum.peers.close()
 
 
-async def test_a_node_that_was_never_there_is_not_gone() -> None:
+async def test_unreachable_node_that_never_connected_is_not_dead() -> None:
     quorum = Quorum()
     async with ScriptedBroker(respond) as broker:
         port = broker.port
@@ -134,12 +135,12 @@ async def test_a_node_that_was_never_there_is_not_gone() -> None:
     await quorum.peers.close()
 
 
-async def test_a_connection_that_breaks_alone_proves_nothing() -> None:
+async def test_broken_connection_alone_proves_nothing() -> None:
     quorum = Quorum()
     closing = False
 
-    def script(asked: ReceivedRequest) -> Message | None:
-        return None if closing and asked.api_key != ApiVersionsRequest.API_KEY else respond(asked)
+    def script(received: ReceivedRequest) -> Message | None:
+        return None if closing and received.api_key != ApiVersionsRequest.API_KEY else respond(received)
 
     async with ScriptedBroker(script) as broker:
         await quorum.request(broker.port, END_EPOCH)
@@ -154,8 +155,8 @@ async def test_a_connection_that_breaks_alone_proves_nothing() -> None:
 async def test_voters_without_pre_votes_are_reported() -> None:
     quorum = Quorum()
 
-    def script(asked: ReceivedRequest) -> Message:
-        assert asked.api_key == ApiVersionsRequest.API_KEY, "no pre-vote is sent"
+    def script(received: ReceivedRequest) -> Message:
+        assert received.api_key == ApiVersionsRequest.API_KEY, "no pre-vote is sent"
         return all_versions({VoteRequest.API_KEY: (0, 1)})
 
     async with ScriptedBroker(script) as broker:
@@ -166,7 +167,7 @@ async def test_voters_without_pre_votes_are_reported() -> None:
 async def test_supported_versions_come_from_the_api_versions_response() -> None:
     quorum = Quorum()
 
-    def script(asked: ReceivedRequest) -> Message:
+    def script(received: ReceivedRequest) -> Message:
         response = all_versions()
         response.supported_features = [
             SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)

@@ -1,4 +1,4 @@
-"""A node may die at any moment: what was committed is there again, in order, and nothing else."""
+"""After a crash at any point the node has all committed records in order, and no others."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def newest_segment(directory: Path) -> Path:
     return sorted(metadata_dir(directory).glob("*.log"))[-1]
 
 
-class Life:
-    """Two runs of a node that creates topics one after another, on a disk that may die."""
+class Lifetime:
+    """Two runs of a node that creates topics one after another, on a disk that may fail."""
 
     def __init__(self, directory: Path, disk: SimDisk) -> None:
         self.directory = directory
@@ -56,7 +56,7 @@ class Life:
         self.appended: list[str] = []
         self.acked: list[str] = []
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         half = len(NAMES) // 2
         for names in (NAMES[:half], NAMES[half:]):
             await self._run(names)
@@ -98,12 +98,12 @@ class Life:
 
 def count_changes(directory: Path) -> int:
     disk = SimDisk(str(directory))
-    asyncio.run(Life(directory, disk).live())
+    asyncio.run(Lifetime(directory, disk).run())
     return disk.medium.changes
 
 
 @pytest.mark.parametrize("loses_power", [False, True], ids=["kill", "power"])
-def test_death_at_every_change_of_the_disk(tmp_path: Path, loses_power: bool) -> None:
+def test_crash_at_every_disk_operation(tmp_path: Path, loses_power: bool) -> None:
     undisturbed = tmp_path / "undisturbed"
     undisturbed.mkdir()
     total = count_changes(undisturbed)
@@ -112,13 +112,13 @@ def test_death_at_every_change_of_the_disk(tmp_path: Path, loses_power: bool) ->
         directory = tmp_path / str(dies_at)
         directory.mkdir()
         disk = SimDisk(str(directory), dies_at, seed=dies_at)
-        life = Life(directory, disk)
+        lifetime = Lifetime(directory, disk)
         with contextlib.suppress(StorageError, KafkaError):
-            asyncio.run(life.live())
+            asyncio.run(lifetime.run())
         if loses_power:
             disk.medium.lose_power()
         try:
-            asyncio.run(life.check_after_restart())
+            asyncio.run(lifetime.check_after_restart())
         except BaseException as error:
             error.add_note(f"the disk died at change {dies_at}")
             raise
@@ -126,7 +126,7 @@ def test_death_at_every_change_of_the_disk(tmp_path: Path, loses_power: bool) ->
 
 
 async def test_a_copy_taken_at_any_moment_is_a_working_directory(tmp_path: Path) -> None:
-    """As kill -9 leaves it: not stopped and not synced."""
+    """The copy is what kill -9 leaves: not stopped and not synced."""
     live = tmp_path / "live"
     live.mkdir()
     # Without snapshots, because their thread would keep writing while the directory is copied.
@@ -212,7 +212,7 @@ async def test_a_hole_between_segments_is_damage(tmp_path: Path) -> None:
     await node.driver.stop()
 
 
-async def test_a_full_disk_only_rejects_the_append(tmp_path: Path) -> None:
+async def test_full_disk_only_fails_the_append(tmp_path: Path) -> None:
     disk = SimDisk(str(tmp_path))
     async with running(MetadataNode(tmp_path, LIMITS, disk=disk, take_snapshots=True)) as node:
         await node.create("a")
@@ -246,7 +246,7 @@ async def test_a_follower_that_cannot_append_fetches_again(
     )
 
     def append_half(replica: ReplicaLog, records: bytes, epoch: int) -> None:
-        """As if the second batch needed a new segment."""
+        """The append fails as if the second batch needed a new segment."""
         replica.store.log.append_follower(first, epoch, 1)
         raise DiskError(str(tmp_path), "a file", "create", OSError(errno.EMFILE, "too many open files"))
 
@@ -290,7 +290,7 @@ async def test_a_snapshot_that_fails_on_a_full_disk_does_not_stop_the_node(tmp_p
         assert node.failures == []
 
 
-async def test_a_lost_quorum_state_is_no_loss_to_a_sole_voter(tmp_path: Path) -> None:
+async def test_sole_voter_does_not_need_its_quorum_state(tmp_path: Path) -> None:
     for epoch in (1, 2):
         async with running(MetadataNode(tmp_path)) as node:
             assert node.driver.epoch == epoch

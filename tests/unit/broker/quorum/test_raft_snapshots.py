@@ -1,4 +1,4 @@
-"""Snapshots: taken when due, the log cut behind them, both found again after a restart."""
+"""Snapshots are written when due, truncate the log before them, and are loaded after a restart."""
 
 from __future__ import annotations
 
@@ -34,39 +34,39 @@ async def until_snapshots(directory: Path, count: int) -> None:
     await until(lambda: len(snapshots(directory)) >= count)
 
 
-def test_a_snapshot_is_taken_after_so_many_bytes(tmp_path: Path) -> None:
-    async def story() -> None:
+def test_snapshot_is_due_after_max_bytes(tmp_path: Path) -> None:
+    async def scenario() -> None:
         async with running(MetadataNode(tmp_path, SMALL, take_snapshots=True)) as node:
             for i in range(40):
                 await node.create(f"topic-{i:03d}")
             await node.committed(node.append(remove_topic("topic-000")))
             await until_snapshots(tmp_path, 1)
-        told = MetadataNode(tmp_path, SMALL)
-        async with running(told):
-            assert told.listener.names == [f"topic-{i:03d}" for i in range(1, 40)]
-            assert told.listener.calls[0].startswith("snapshot ")
-            # The listener hears of what the snapshot does not hold, and of nothing that it holds.
-            offset = int(told.listener.calls[0].split()[1].split("-")[0])
-            commits = [line for line in told.listener.calls if line.startswith("commit")]
+        result = MetadataNode(tmp_path, SMALL)
+        async with running(result):
+            assert result.listener.names == [f"topic-{i:03d}" for i in range(1, 40)]
+            assert result.listener.calls[0].startswith("snapshot ")
+            # The listener gets only the records that the snapshot does not contain.
+            offset = int(result.listener.calls[0].split()[1].split("-")[0])
+            commits = [line for line in result.listener.calls if line.startswith("commit")]
             assert [int(line.split()[1].split("@")[0]) for line in commits] == list(range(offset, 42))
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     newest = snapshots(tmp_path)[-1]
     assert stat.S_IMODE(newest.stat().st_mode) == 0o400
     assert not list(metadata_dir(tmp_path).glob("*.part"))
 
 
-async def test_a_snapshot_is_taken_after_so_long(tmp_path: Path) -> None:
+async def test_snapshot_is_due_after_the_interval(tmp_path: Path) -> None:
     overrides = {"metadata.log.max.snapshot.interval.ms": "30"}
     async with running(MetadataNode(tmp_path, overrides, take_snapshots=True)) as node:
         await node.create("a")
         await until_snapshots(tmp_path, 1)
-        # Nothing new: no other one.
+        # No new records: no new snapshot.
         await asyncio.sleep(0.1)
         assert [path.name for path in snapshots(tmp_path)] == ["00000000000000000002-0000000001.checkpoint"]
 
 
-async def test_the_log_is_cut_at_snapshots(tmp_path: Path) -> None:
+async def test_log_is_truncated_at_snapshots(tmp_path: Path) -> None:
     limits = SMALL | {"metadata.max.retention.bytes": "6000"}
     async with running(MetadataNode(tmp_path, limits, take_snapshots=True)) as node:
         for i in range(200):
@@ -97,7 +97,7 @@ async def test_no_snapshot_inside_a_transaction(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_must_end_with_a_committed_batch(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with running(MetadataNode(tmp_path)) as node:
             await node.create("a", "b")
             for offset, epoch in ((2, 1), (3, 2), (4, 1)):
@@ -105,16 +105,16 @@ def test_a_snapshot_must_end_with_a_committed_batch(tmp_path: Path) -> None:
                     await node.driver.write_snapshot(offset, epoch, [topic("a")])
             await node.driver.write_snapshot(*node.driver.applied, node.listener.to_records())
             await node.driver.write_snapshot(*node.driver.applied, [])
-            # One that the leader's overtook while it was made is not missed, whatever the log is like now.
+            # A snapshot that the leader's snapshot overtook is dropped, whatever the log contains now.
             await node.driver.write_snapshot(2, 1, [topic("a")])
             assert len(snapshots(tmp_path)) == 1
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     checkpoint = read_checkpoint(LocalDisk(str(tmp_path)), str(snapshots(tmp_path)[0]))
     assert len(list(checkpoint.records())) == 2
 
 
-async def test_the_log_may_be_lost_up_to_the_snapshot(tmp_path: Path) -> None:
+async def test_log_before_the_snapshot_may_be_lost(tmp_path: Path) -> None:
     async with running(MetadataNode(tmp_path)) as node:
         await node.create("a")
         await node.driver.write_snapshot(*node.driver.applied, node.listener.to_records())
@@ -129,7 +129,7 @@ async def test_the_log_may_be_lost_up_to_the_snapshot(tmp_path: Path) -> None:
         assert third.listener.names == ["a", "b"]
 
 
-async def test_a_restart_alone_is_enough_to_cut(tmp_path: Path) -> None:
+async def test_restart_truncates_the_log(tmp_path: Path) -> None:
     limits = {"metadata.log.max.record.bytes.between.snapshots": "1", "metadata.max.retention.bytes": "1"}
     async with running(MetadataNode(tmp_path, limits)) as node:
         await node.create("a")
@@ -142,7 +142,7 @@ async def test_a_restart_alone_is_enough_to_cut(tmp_path: Path) -> None:
         assert third.listener.names == ["a"]
 
 
-async def test_a_damaged_snapshot_is_set_aside_if_an_older_one_will_do(tmp_path: Path) -> None:
+async def test_damaged_snapshot_is_set_aside_if_an_older_one_suffices(tmp_path: Path) -> None:
     async with running(MetadataNode(tmp_path)) as node:
         for name in ("a", "b"):
             await node.create(name)
@@ -158,7 +158,7 @@ async def test_a_damaged_snapshot_is_set_aside_if_an_older_one_will_do(tmp_path:
         assert from_the_log.listener.names == ["a", "b", "c"]
 
 
-async def test_a_log_that_was_cut_needs_its_snapshot(tmp_path: Path) -> None:
+async def test_truncated_log_needs_its_snapshot(tmp_path: Path) -> None:
     limits = SMALL | {"metadata.max.retention.bytes": "3000"}
     async with running(MetadataNode(tmp_path, limits, take_snapshots=True)) as node:
         for i in range(100):

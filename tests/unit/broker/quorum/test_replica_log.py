@@ -1,4 +1,4 @@
-"""The replica of the metadata log: its own snapshots and those of the leader."""
+"""The local replica of the metadata log: its own snapshots and those of the leader."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def snapshot(replica: ReplicaLog, id: SnapshotId, *records: VersionedRecor
     )
 
 
-async def test_a_snapshot_of_the_leader_supersedes_an_own_one_being_written(
+async def test_leaders_snapshot_supersedes_an_own_one_in_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the node, once it leads, would serve a snapshot that its log does not continue."""
@@ -74,7 +74,7 @@ async def test_a_snapshot_of_the_leader_supersedes_an_own_one_being_written(
         replica.close(cleanly=True)
 
 
-async def test_a_crash_before_the_leaders_snapshot_replaced_a_longer_log(
+async def test_crash_before_the_leaders_snapshot_replaced_a_longer_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The log after the snapshot was written in an earlier epoch and never committed."""
@@ -114,7 +114,7 @@ async def test_a_partial_download_is_deleted_when_the_leader_has_a_newer_snapsho
 async def test_without_file_descriptors_a_follower_gets_a_retriable_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The leader goes on leading."""
+    """The leader keeps its leadership."""
 
     def fail_to_open(disk: LocalDisk, path: str, *, create: bool = False) -> None:
         raise DiskError(disk.directory, path, "open", OSError(errno.EMFILE, "too many open files"))

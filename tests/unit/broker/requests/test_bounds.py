@@ -1,4 +1,4 @@
-"""What one request may cost, for every API: refused before it is decoded, or served in short steps."""
+"""The cost of one request is bounded for every API: it is rejected before decoding or served in slices."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from tests.support.clients.raw_client import connected, frame, request_bytes
 from tests.support.protocol.expensive_requests import Expensive, expensive_requests
 
 MAX_STEPS = 400_000
-"""Calls of functions that a request may make in one callback of the event loop: some 50 ms."""
+"""The number of function calls in one callback of the event loop that a request may cause: about 50 ms."""
 MAX_BLOCKS = 4_000_000
-"""Blocks of memory that a request may take: some 300 MB."""
+"""The number of memory blocks that a request may allocate: about 300 MB."""
 SEED = 20
 
 
-def test_every_api_has_a_bound_that_its_name_exists_for() -> None:
+def test_every_api_has_a_bound() -> None:
     for name in set(HANDLERS) | set(CONTROLLER_HANDLERS):
         assert 0 < bound_of(name).max_elements <= 50_000
     assert set(DIVISIONS) <= set(HANDLERS)
@@ -70,7 +70,7 @@ class TestDecoding:
         assert ListOffsetsRequest.read_bounded(body, 11, 100) == (request, 100)
         with pytest.raises(ProtocolError, match="too many array elements"):
             ListOffsetsRequest.read_bounded(body, 11, 99)
-        # The limit is that of one request.
+        # The limit applies to one request.
         assert ListOffsetsRequest.from_bytes(body, 11) == request
 
     def test_tagged_fields_count_too(self) -> None:
@@ -79,8 +79,8 @@ class TestDecoding:
             DescribeGroupsRequest.read_bounded(request.to_bytes(5), 5, 100)
 
 
-class TestParts:
-    def test_topics_are_divided_and_put_together_again(self) -> None:
+class TestChunks:
+    def test_topics_are_divided_and_merged(self) -> None:
         request = ListOffsetsRequest(
             isolation_level=1,
             topics=[
@@ -93,29 +93,29 @@ class TestParts:
         )
         found = parts_of("ListOffsets", request)
         assert found is not None
-        division, parts = found
+        division, chunks = found
         sizes = []
         responses = []
-        for part in parts:
-            assert isinstance(part, ListOffsetsRequest)
-            assert part.isolation_level == 1
-            sizes.append(sum(len(topic.partitions) for topic in part.topics))
-            # A request and its response have the same shape here.
-            responses.append(ListOffsetsRequest(topics=part.topics))
+        for chunk in chunks:
+            assert isinstance(chunk, ListOffsetsRequest)
+            assert chunk.isolation_level == 1
+            sizes.append(sum(len(topic.partitions) for topic in chunk.topics))
+            # This request and its response have the same format.
+            responses.append(ListOffsetsRequest(topics=chunk.topics))
         assert max(sizes) <= division.size
         merged = merge(division, responses)
         assert isinstance(merged, ListOffsetsRequest)
         assert merged.topics == request.topics
 
-    def test_topics_are_created_by_the_first_part_only(self) -> None:
+    def test_only_the_first_chunk_creates_topics(self) -> None:
         names = [MetadataRequestTopic(name=f"n{at}") for at in range(1000)]
         found = parts_of("Metadata", MetadataRequest(topics=names))
         assert found is not None
-        allowed = [part.allow_auto_topic_creation for part in found[1]]  # type: ignore[attr-defined]
+        allowed = [chunk.allow_auto_topic_creation for chunk in found[1]]  # type: ignore[attr-defined]
         assert allowed == [True, False, False, False]
 
 
-class TestAnswers:
+class TestResponses:
     async def test_many_elements_get_results_in_order(self, tmp_path: Path) -> None:
         async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
             await node.create("t", partitions=2)
@@ -130,14 +130,14 @@ class TestAnswers:
             assert [each.name for each in metadata.topics] == ["t", *keys]
             assert len(metadata.topics[0].partitions) == 2
             partitions = [ListOffsetsPartition(partition_index=at, timestamp=-2) for at in range(5000)]
-            asked = ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=partitions)])
-            offsets = await client.call(asked, ListOffsetsResponse)
+            requested = ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=partitions)])
+            offsets = await client.call(requested, ListOffsetsResponse)
             assert [each.name for each in offsets.topics] == ["t"]
             found = offsets.topics[0].partitions
             assert [each.partition_index for each in found] == list(range(5000))
             assert [each.error_code for each in found[:2]] == [0, 0]
 
-    async def test_what_comes_behind_a_large_request_waits_for_it(self, tmp_path: Path) -> None:
+    async def test_requests_behind_a_large_one_wait_for_it(self, tmp_path: Path) -> None:
         async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
             client.send(DescribeGroupsRequest(groups=[f"a-longer-name-{at}" for at in range(2000)]))
             client.send(MetadataRequest(topics=[]))
@@ -160,7 +160,7 @@ class TestAnswers:
         ],
         ids=["elements", "bytes", "Fetch", "Produce"],
     )
-    async def test_what_is_beyond_the_bound_closes_the_connection(
+    async def test_request_beyond_the_bound_closes_the_connection(
         self, request_: Any, tmp_path: Path
     ) -> None:
         async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
@@ -175,7 +175,7 @@ class TestRecords:
     """Batches of a compacted topic, whose records have to be decoded."""
 
     @pytest.mark.parametrize("transactional", [False, True])
-    async def test_a_large_batch_keeps_its_place(self, transactional: bool, tmp_path: Path) -> None:
+    async def test_large_batch_keeps_its_position(self, transactional: bool, tmp_path: Path) -> None:
         async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
             await node.create("t", cleanup_policy="compact")
             large = batch_of(*[b"v"] * 20_000, key=b"k", codec=Codec.ZSTD)
@@ -194,7 +194,7 @@ class TestRecords:
                 offsets.append(result.base_offset)
             assert offsets == [0, 1, 20_001, 20_002, 40_002]
 
-    async def test_a_large_batch_that_begins_a_transaction(self, tmp_path: Path) -> None:
+    async def test_large_batch_that_begins_a_transaction(self, tmp_path: Path) -> None:
         async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
             await node.create("t", partitions=2, cleanup_policy="compact", compression_type="lz4")
             find = FindCoordinatorRequest(key_type=1, coordinator_keys=["tx"])
@@ -223,7 +223,9 @@ class TestRecords:
             assert offsets == [0, 20_000]
             assert codes == [ErrorCode.NONE, ErrorCode.INVALID_RECORD, ErrorCode.NONE]
 
-    async def test_a_bomb_is_refused_and_the_rest_of_the_request_appended(self, tmp_path: Path) -> None:
+    async def test_decompression_bomb_is_rejected_and_the_rest_of_the_request_appended(
+        self, tmp_path: Path
+    ) -> None:
         async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
             await node.create("t", partitions=2, cleanup_policy="compact")
             bomb = batch_of(bytes(140_000_000), key=b"k", codec=Codec.ZSTD)
@@ -235,7 +237,7 @@ class TestRecords:
 
 
 class Costs:
-    """Counts what the event loop's thread does in each callback, and the memory taken meanwhile."""
+    """Counts the work of the event loop's thread in each callback, and the memory allocated in between."""
 
     def __init__(self) -> None:
         self.most_steps = 0
@@ -262,10 +264,10 @@ class Costs:
 
 
 @pytest.mark.stdlib_loop
-async def test_no_request_takes_more_steps_or_memory_than_its_bound(tmp_path: Path) -> None:
+async def test_no_request_exceeds_its_bound_of_steps_or_memory(tmp_path: Path) -> None:
     """The most expensive requests of every API that a seed finds; ``SEED`` may be any number.
 
-    uvloop's callbacks cannot be told apart, so this runs on asyncio's own loop.
+    uvloop's callbacks cannot be distinguished, so this runs on asyncio's own loop.
     """
 
     async with live_node(tmp_path) as node:
@@ -308,7 +310,7 @@ MANY_PRODUCED = [
     ],
     ids=["session", "partitions", "topics", "no records", "records", "transactional"],
 )
-async def test_the_largest_requests_of_the_data_path(request_: Any, version: int, tmp_path: Path) -> None:
+async def test_largest_produce_and_fetch_requests(request_: Any, version: int, tmp_path: Path) -> None:
     async with live_node(tmp_path) as node:
         await node.create("t", partitions=3)
         costs = Costs()
@@ -321,7 +323,7 @@ async def test_the_largest_requests_of_the_data_path(request_: Any, version: int
 
 
 async def _send(bootstrap: str, request: Expensive) -> None:
-    """Send it, and wait for the first byte of the response or the end of the connection."""
+    """Send the request and wait for the first byte of the response or the end of the connection."""
     api = API_BY_NAME[request.api]
     head = api.key.to_bytes(2, "big") + request.version.to_bytes(2, "big") + bytes(4) + b"\xff\xff"
     if request.version >= api.flexible_from:
@@ -331,7 +333,7 @@ async def _send(bootstrap: str, request: Expensive) -> None:
         await client.reader.read(1)
 
 
-def test_requests_that_are_decoded_at_once_are_small() -> None:
+def test_requests_decoded_at_once_are_small() -> None:
     for each in expensive_requests(SEED, per_api=1):
         if each.size == "inline":
             assert len(each.body) <= INLINE_BYTES

@@ -35,12 +35,12 @@ def test_an_envelope_keeps_the_request_and_its_principal(version: int) -> None:
     assert [topic.name for topic in opened.topics] == ["t"]
 
 
-def test_an_address_of_sixteen_bytes() -> None:
+def test_ipv6_address() -> None:
     sealed = envelope(REQUEST, RequestContext(api_version=7, peer_host="::1"))
     assert len(sealed.client_host_address) == 16
 
 
-def test_what_is_no_request_is_refused() -> None:
+def test_invalid_envelopes_are_rejected() -> None:
     for data in (b"", b"\x00\x13", b"\x00\x13\x00\x63" + bytes(20)):
         with pytest.raises(ProtocolError):
             open_envelope(EnvelopeRequest(request_data=data, request_principal=b"\x00\x00"))

@@ -1,4 +1,4 @@
-"""A machine is woken at its deadline; after a suspension pending requests are read first."""
+"""The timer wakes a machine at its deadline. After a suspension pending requests are read first."""
 
 from __future__ import annotations
 
@@ -17,52 +17,52 @@ class Bench:
         self.clock = SimClock(1)
         self.loop = ProcessLoop(SimNetwork(self.clock), "here", ProcessClock(self.clock), lambda: None)
         self._ends_ms = SESSION_MS
-        self.given_up_ms: list[int] = []
+        self.timed_out_ms: list[int] = []
         self._timer = DeadlineTimer(
-            self.loop.clock, lambda: None if self.given_up_ms else self._ends_ms, self._give_up
+            self.loop.clock, lambda: None if self.timed_out_ms else self._ends_ms, self._time_out
         )
         self.loop.call_soon(self._timer.arm)
 
-    def hear(self) -> None:
+    def receive_heartbeat(self) -> None:
         self._ends_ms = self.clock.monotonic_ms() + SESSION_MS
         self._timer.arm()
 
-    def _give_up(self) -> None:
-        self.given_up_ms.append(self.clock.monotonic_ms())
+    def _time_out(self) -> None:
+        self.timed_out_ms.append(self.clock.monotonic_ms())
 
-    def stand_still(self, length_ms: int) -> None:
+    def suspend(self, length_ms: int) -> None:
         self.loop.pause()
         self.clock.run_for(length_ms)
         self.loop.resume()
 
 
-def test_a_deadline_is_met() -> None:
+def test_deadline_is_met() -> None:
     bench = Bench()
     bench.clock.run_for(20_000)
-    assert bench.given_up_ms == [9_000]
+    assert bench.timed_out_ms == [9_000]
 
 
-def test_a_deadline_moves_away() -> None:
+def test_deadline_is_postponed() -> None:
     bench = Bench()
     bench.clock.run_for(5_000)
-    bench.loop.call_soon(bench.hear)
+    bench.loop.call_soon(bench.receive_heartbeat)
     bench.clock.run_for(20_000)
-    assert bench.given_up_ms == [14_000]
+    assert bench.timed_out_ms == [14_000]
 
 
-def test_after_a_standstill_others_are_heard_first() -> None:
+def test_pending_requests_are_read_first_after_a_suspension() -> None:
     bench = Bench()
     bench.clock.run_for(10)
-    bench.stand_still(15_000)
+    bench.suspend(15_000)
     bench.clock.run_for(50)
-    bench.loop.call_soon(bench.hear)  # It was in the socket all the time.
+    bench.loop.call_soon(bench.receive_heartbeat)  # The heartbeat was in the socket all the time.
     bench.clock.run_for(5_000)
-    assert bench.given_up_ms == []
+    assert bench.timed_out_ms == []
 
 
 def test_a_peer_that_stays_silent_after_a_suspension_times_out() -> None:
     bench = Bench()
     bench.clock.run_for(10)
-    bench.stand_still(15_000)
+    bench.suspend(15_000)
     bench.clock.run_for(1_000)
-    assert bench.given_up_ms == [15_110]
+    assert bench.timed_out_ms == [15_110]

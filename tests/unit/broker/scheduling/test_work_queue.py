@@ -19,7 +19,7 @@ def _steps(done: list[str], name: str, count: int) -> Steps[None]:
         yield
 
 
-async def test_works_are_done_in_order() -> None:
+async def test_work_runs_in_order() -> None:
     queue, done = _queue(), list[str]()
     queue.add(_steps(done, "a", 6))
     queue.add(_steps(done, "b", 3))
@@ -28,7 +28,7 @@ async def test_works_are_done_in_order() -> None:
     assert done == ["a0", "a1", "a2", "a3", "a4", "a5", "b0", "b1", "b2"]
 
 
-async def test_short_work_is_done_within_the_call() -> None:
+async def test_short_work_runs_within_the_call() -> None:
     queue, done = _queue(), list[str]()
     queue.add(_steps(done, "a", 2))
     assert done == ["a0", "a1"]
@@ -61,7 +61,7 @@ async def test_work_that_fails_does_not_stop_the_next(caplog: pytest.LogCaptureF
     assert "a change failed" in caplog.text
 
 
-async def test_cleared_work_is_not_done() -> None:
+async def test_cleared_work_does_not_run() -> None:
     queue, done = _queue(), list[str]()
     queue.add(_steps(done, "a", 9))
     queue.add(_steps(done, "b", 9))
@@ -75,6 +75,6 @@ async def test_cleared_work_is_not_done() -> None:
     assert done[before:] == ["c0"]
 
 
-def test_a_stepping_clock_moves_at_every_reading() -> None:
+def test_stepping_clock_advances_at_every_reading() -> None:
     clock = SteppingClock(4)
     assert clock.monotonic_ns() < clock.monotonic_ns()

@@ -16,9 +16,9 @@ def test_sentence_json_and_exit_code() -> None:
         well = CliRunner().invoke(cli, ["cluster", "health", "-b", broker.bootstrap])
         assert (well.exit_code, well.output) == (0, "Healthy: 1 broker, 0 partitions, controller 1.\n")
         as_json = CliRunner().invoke(cli, ["cluster", "health", "-b", broker.bootstrap, "-o", "json"])
-        told = json.loads(as_json.output)
-        assert (told["healthy"], told["problems"], told["controller"]) == (True, [], 1)
-        assert told["at_risk"] == {"offline": 0, "under-min-isr": 0, "at-min-isr": 0, "under-replicated": 0}
+        result = json.loads(as_json.output)
+        assert (result["healthy"], result["problems"], result["controller"]) == (True, [], 1)
+        assert result["at_risk"] == {"offline": 0, "under-min-isr": 0, "at-min-isr": 0, "under-replicated": 0}
 
 
 def test_an_unreachable_cluster_is_unhealthy_and_waiting_ends() -> None:

@@ -66,19 +66,19 @@ def test_damage_exits_with_1(tmp_path: Path) -> None:
     path = write_log(tmp_path / "t-0" / "00000000000000000000.log", Record(0, 1000, None, b"value"))
     data = bytearray(path.read_bytes())
     path.write_bytes(data + b"torn")
-    code, rows, said = dump(str(path))
+    code, rows, error_text = dump(str(path))
     assert (code, rows[-1]["row"]) == (1, "rest")
-    assert "4 bytes from position" in said
+    assert "4 bytes from position" in error_text
     data[-2] ^= 1
     path.write_bytes(data)
-    code, rows, said = dump(str(path))
+    code, rows, error_text = dump(str(path))
     assert (code, rows[0]["valid"]) == (1, False)
-    assert "the batch at offset 0 has a wrong CRC" in said
+    assert "the batch at offset 0 has a wrong CRC" in error_text
 
 
 def test_unknown_files_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("hello")
-    code, _, said = dump(str(path))
+    code, _, error_text = dump(str(path))
     assert code == 1
-    assert "cannot be dumped" in said
+    assert "cannot be dumped" in error_text

@@ -74,8 +74,8 @@ def test_a_failed_repair_does_not_hide_the_others(data: Path) -> None:
 def test_repair_rejects_a_directory_in_use(data: Path) -> None:
     lock = DirLock(LocalDisk(str(data)))
     try:
-        for place in (data, data / "t-0"):
-            result = ruslo("repair", str(place), "--execute")
+        for path in (data, data / "t-0"):
+            result = ruslo("repair", str(path), "--execute")
             assert result.exit_code == 1
             assert "is in use" in result.output
     finally:

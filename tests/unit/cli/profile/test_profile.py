@@ -18,13 +18,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "ruslo"
 
 
-def ruslo(*words: str, **environment: str) -> Result:
-    return CliRunner().invoke(cli, words, env=environment)
+def ruslo(*arguments: str, **environment: str) -> Result:
+    return CliRunner().invoke(cli, arguments, env=environment)
 
 
-def asked(*words: str, **environment: str) -> str:
+def address_of(*arguments: str, **environment: str) -> str:
     """The address that a command tried to connect to; nothing listens there."""
-    result = ruslo(*words, **environment)
+    result = ruslo(*arguments, **environment)
     assert result.exit_code == 1
     return result.output.partition("cannot connect to ")[2].partition(" ")[0]
 
@@ -40,20 +40,22 @@ def test_the_first_profile_is_in_use() -> None:
 
 
 def test_precedence_of_addresses() -> None:
-    assert asked("topic", "list", RUSLO_BOOTSTRAP="127.0.0.1:9") == "127.0.0.1:9"
+    assert address_of("topic", "list", RUSLO_BOOTSTRAP="127.0.0.1:9") == "127.0.0.1:9"
     for number in (1, 2, 3):
         ruslo("profile", "create", f"p{number}", "-b", f"127.0.0.1:{number}")
-    assert asked("topic", "list") == "127.0.0.1:1"
-    assert asked("topic", "list", RUSLO_PROFILE="p2") == "127.0.0.1:2"
-    assert asked("--profile", "p3", "topic", "list", RUSLO_PROFILE="p2") == "127.0.0.1:3"
-    assert asked("topic", "list", RUSLO_PROFILE="p2", RUSLO_BOOTSTRAP="127.0.0.1:9") == "127.0.0.1:9"
-    assert asked("--profile", "p3", "topic", "list", RUSLO_BOOTSTRAP="127.0.0.1:9") == "127.0.0.1:3"
-    assert asked("--profile", "p3", "topic", "list", "-b", "127.0.0.1:8") == "127.0.0.1:8"
+    assert address_of("topic", "list") == "127.0.0.1:1"
+    assert address_of("topic", "list", RUSLO_PROFILE="p2") == "127.0.0.1:2"
+    assert address_of("--profile", "p3", "topic", "list", RUSLO_PROFILE="p2") == "127.0.0.1:3"
+    assert address_of("topic", "list", RUSLO_PROFILE="p2", RUSLO_BOOTSTRAP="127.0.0.1:9") == "127.0.0.1:9"
+    assert address_of("--profile", "p3", "topic", "list", RUSLO_BOOTSTRAP="127.0.0.1:9") == "127.0.0.1:3"
+    assert address_of("--profile", "p3", "topic", "list", "-b", "127.0.0.1:8") == "127.0.0.1:8"
 
 
 def test_secrets_are_hidden(home: Path) -> None:
-    words = ["-X", "sasl.username=ann", "-X", "sasl.password=s3cret", "-X", "sasl.mechanism=PLAIN"]
-    made = ruslo("profile", "create", "safe", "-b", "127.0.0.1:1", "-X", "security.protocol=SASL_SSL", *words)
+    arguments = ["-X", "sasl.username=ann", "-X", "sasl.password=s3cret", "-X", "sasl.mechanism=PLAIN"]
+    made = ruslo(
+        "profile", "create", "safe", "-b", "127.0.0.1:1", "-X", "security.protocol=SASL_SSL", *arguments
+    )
     assert made.exit_code == 0, made.output
     path = home / "profiles" / "safe.properties"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -61,12 +63,12 @@ def test_secrets_are_hidden(home: Path) -> None:
     for shown in (ruslo("profile", "show").output, ruslo("profile", "show", "-o", "yaml").output):
         assert "s3cret" not in shown
         assert "ann" in shown
-    refused = ruslo("topic", "list")
-    assert "security.protocol=SASL_SSL, which only 'ruslo produce'" in refused.output
+    rejected = ruslo("topic", "list")
+    assert "security.protocol=SASL_SSL, which only 'ruslo produce'" in rejected.output
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["profile", "use", "none"], "Unknown profile 'none' (existing profiles: none)"),
         (["profile", "show"], "Choose one with 'ruslo profile use NAME'"),
@@ -77,8 +79,8 @@ def test_secrets_are_hidden(home: Path) -> None:
         (["--profile", "none", "topic", "list"], "Create it with 'ruslo profile create none -b HOST:PORT'"),
     ],
 )
-def test_mistakes(words: list[str], message: str) -> None:
-    result = ruslo(*words)
+def test_mistakes(arguments: list[str], message: str) -> None:
+    result = ruslo(*arguments)
     assert result.exit_code == 1
     assert message in result.output
     assert ProfileStore().names() == []

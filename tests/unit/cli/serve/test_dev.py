@@ -11,20 +11,20 @@ from ruslo.cli.main import cli
 
 
 @pytest.fixture
-def taken() -> Iterator[int]:
+def port_in_use() -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_a_port_in_use_is_reported_with_the_option_to_change_it(taken: int, before: int) -> None:
+def test_a_port_in_use_is_reported_with_the_option_to_change_it(port_in_use: int, before: int) -> None:
     """Every port of a cluster is checked, not only the first."""
-    arguments = ["dev", "--port", str(taken - before), "--brokers", str(before + 1)]
+    arguments = ["dev", "--port", str(port_in_use - before), "--brokers", str(before + 1)]
     result = CliRunner().invoke(cli, arguments)
     assert (result.exit_code, result.stdout) == (1, "")
     assert re.search(r"Port \d+ is in use by another process", result.stderr)
     assert "--port 0" in result.stderr
-    assert "listeners" not in result.stderr, "the user of dev has not set it"
+    assert "listeners" not in result.stderr, "users of dev do not set this property"
 
 
 @pytest.mark.parametrize(

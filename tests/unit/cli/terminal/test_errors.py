@@ -22,7 +22,7 @@ def test_a_broker_error_is_shown_with_its_code_and_advice() -> None:
 @pytest.mark.parametrize(
     ("host", "advice"), [("127.0.0.1", "ruslo dev --port 99"), ("example.org", "firewall")]
 )
-def test_unreachable_says_what_to_start(host: str, advice: str) -> None:
+def test_unreachable_broker_has_advice(host: str, advice: str) -> None:
     text = explain(BrokerUnreachable.from_problems([((host, 99), ConnectionRefusedError())]))
     assert text is not None
     assert text.startswith(f"cannot connect to {host}:99 (connection refused). ")

@@ -12,7 +12,7 @@ from ruslo.cli.terminal.output_format import OutputFormat, output_option
 from ruslo.cli.terminal.progress import bar_line
 from tests.unit.cli.test_examples import all_commands
 
-# A node logs and prints nothing; the script for a shell is neither table nor data.
+# A server logs and prints nothing; a completion script is neither table nor data.
 WITHOUT = {"ruslo serve", "ruslo completion"}
 
 

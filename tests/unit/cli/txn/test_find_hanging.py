@@ -21,22 +21,24 @@ def find_hanging(script: TxnScript, topics: Mapping[str, int], *arguments: str) 
         )
 
 
-HEADLESS = {"headless": -1, "t": 1}
+LEADERLESS = {"headless": -1, "t": 1}
 
 
 def test_partitions_without_a_leader_fail_the_search() -> None:
-    result = find_hanging(TxnScript(), HEADLESS)
+    result = find_hanging(TxnScript(), LEADERLESS)
     assert result.exit_code == EXIT_UNKNOWN
     assert "partitions without a leader: headless:0" in result.stderr
-    assert find_hanging(TxnScript(), HEADLESS, "--topic", "headless").exit_code == EXIT_UNKNOWN
-    assert find_hanging(TxnScript(), HEADLESS, "--topic", "t").exit_code == 0
-    assert find_hanging(TxnScript(), HEADLESS, "--broker", "1").exit_code == 0, "it leads none of them"
+    assert find_hanging(TxnScript(), LEADERLESS, "--topic", "headless").exit_code == EXIT_UNKNOWN
+    assert find_hanging(TxnScript(), LEADERLESS, "--topic", "t").exit_code == 0
+    assert find_hanging(TxnScript(), LEADERLESS, "--broker", "1").exit_code == 0, (
+        "the broker leads none of the partitions"
+    )
 
 
 def test_hanging_transactions_take_precedence_over_leaderless_partitions() -> None:
     script = TxnScript()
     script.open(7, start_offset=42)
-    result = find_hanging(script, HEADLESS, "-o", "json")
+    result = find_hanging(script, LEADERLESS, "-o", "json")
     assert result.exit_code == EXIT_HANGING
     commands = [row["abort_command"] for row in json.loads(result.stdout)]
     assert commands == ["ruslo txn abort t 0 --start-offset 42"]

@@ -39,7 +39,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class GroupScript:
-    """Coordinates every group; functions by request type handle other requests."""
+    """A coordinator of every group. Functions by request type handle other requests."""
 
     def __init__(self, limits: dict[int, tuple[int, int]] | None = None) -> None:
         self.limits = limits

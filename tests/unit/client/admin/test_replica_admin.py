@@ -40,7 +40,7 @@ T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u",
 
 
 def run_with(responses: Sequence[Message], action: Callable[[Admin], Awaitable[None]]) -> list[Message]:
-    """Respond in this order to all requests except ApiVersions and Metadata; returns the requests."""
+    """Send these responses to all requests except ApiVersions and Metadata; return the requests."""
     waiting = list(responses)
 
     def script(received: ReceivedRequest) -> ScriptedResponse:
@@ -80,9 +80,9 @@ def test_reassignments_are_grouped_by_topic_with_results_by_partition() -> None:
     async def action(admin: Admin) -> None:
         results = await admin.reassignments.alter({T0: (1, 2), U0: (3,), T1: None})
         assert (results[T0], results[U0]) == (None, None)
-        refused = results[T1]
-        assert refused is not None
-        assert (refused.code, refused.message) == (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "not moving")
+        rejected = results[T1]
+        assert rejected is not None
+        assert (rejected.code, rejected.message) == (ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "not moving")
 
     (received,) = run_with([response], action)
     assert isinstance(received, AlterPartitionReassignmentsRequest)
@@ -131,7 +131,7 @@ def test_elections() -> None:
     response = ElectLeadersResponse(
         replica_election_results=[ReplicaElectionResult(topic="t", partition_result=results)]
     )
-    refused = ElectLeadersResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    rejected = ElectLeadersResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
     async def action(admin: Admin) -> None:
         elected = await admin.leader_elections.elect(ElectionType.UNCLEAN, [T0, T1])
@@ -141,7 +141,7 @@ def test_elections() -> None:
             await admin.leader_elections.elect(ElectionType.PREFERRED)
         assert error.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
-    unclean, preferred = run_with([response, refused], action)
+    unclean, preferred = run_with([response, rejected], action)
     assert isinstance(unclean, ElectLeadersRequest)
     assert isinstance(preferred, ElectLeadersRequest)
     assert (unclean.election_type, preferred.election_type) == (1, 0)

@@ -137,7 +137,7 @@ def test_fence_waits_until_the_abort_is_complete() -> None:
 
     def respond(received: ReceivedRequest) -> ScriptedResponse:
         assert isinstance(received.message, InitProducerIdRequest)
-        assert received.version == 5, "6 is for two-phase commit, and unstable"
+        assert received.version == 5, "version 6 is for two-phase commit and unstable"
         assert (received.message.producer_id, received.message.producer_epoch) == (-1, -1)
         assert (received.message.transactional_id, received.message.transaction_timeout_ms) == ("x", 1234)
         if codes:

@@ -28,7 +28,7 @@ def test_an_unknown_setting(client: type[Producer] | type[Consumer]) -> None:
         (Consumer, "auto.ofset.reset", "auto.offset.reset"),
     ],
 )
-def test_a_mistyped_setting_suggests_the_nearest_name(
+def test_misspelled_setting_suggests_the_nearest_name(
     client: type[Producer] | type[Consumer], wrong: str, right: str
 ) -> None:
     with pytest.raises(ConfigError, match=rf"Did you mean {right}\?"):

@@ -34,7 +34,7 @@ class Message:
 
 
 class Handle:
-    """Returns one message from poll; the test defines consume."""
+    """A consumer that returns one message from poll; the test defines consume."""
 
     def __init__(self) -> None:
         self.queue = MessageQueue(cast(confluent_kafka.Consumer, self), 10)
@@ -52,20 +52,20 @@ class Handle:
             raise self.problem
         return self.more
 
-    def taken(self) -> list[tuple[int, int | None]]:
-        taken = []
+    def polled(self) -> list[tuple[int, int | None]]:
+        polled = []
         while self.queue:
             message = self.queue.peek()
-            taken.append((message.partition() or 0, message.offset()))
+            polled.append((message.partition() or 0, message.offset()))
             self.queue.pop()
-        return taken
+        return polled
 
 
 def test_arrived_messages_keep_their_order() -> None:
     handle = Handle()
     handle.more = [Message(B, 5), Message(A, 1)]
     handle.queue.fill(1)
-    assert handle.taken() == [(0, 0), (1, 5), (0, 1)]
+    assert handle.polled() == [(0, 0), (1, 5), (0, 1)]
 
 
 def test_a_failing_callback_loses_no_record() -> None:
@@ -74,7 +74,7 @@ def test_a_failing_callback_loses_no_record() -> None:
     handle.revokes = B
     with pytest.raises(ZeroDivisionError):
         handle.queue.fill(1)
-    assert handle.taken() == [(0, 0)]
+    assert handle.polled() == [(0, 0)]
 
 
 def test_records_of_revoked_partitions_are_dropped() -> None:
@@ -82,4 +82,4 @@ def test_records_of_revoked_partitions_are_dropped() -> None:
     handle.more = [Message(B, 5)]
     handle.revokes = A
     handle.queue.fill(1)
-    assert handle.taken() == [(1, 5)]
+    assert handle.polled() == [(1, 5)]

@@ -11,7 +11,7 @@ def test_the_page_is_current() -> None:
     assert main(["--check", "--page", str(PAGE)]) == 0
 
 
-def test_the_page_says_how_a_setting_is_handled() -> None:
+def test_page_describes_how_each_setting_is_handled() -> None:
     rows = {
         line.split("|")[1].strip(" `"): line.split("|")[-2].strip()
         for line in reference_page().splitlines()

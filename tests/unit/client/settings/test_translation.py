@@ -28,12 +28,12 @@ def test_producer_defaults_are_kafkas() -> None:
 
 
 @pytest.mark.parametrize(("acks", "idempotent"), [("all", True), (-1, True), ("1", False), (0, False)])
-def test_weaker_acks_turn_off_idempotence(acks: ClientConfigValue, idempotent: bool) -> None:
+def test_weaker_acks_disable_idempotence(acks: ClientConfigValue, idempotent: bool) -> None:
     assert produced(acks=acks)["enable.idempotence"] is idempotent
 
 
 @pytest.mark.parametrize("name", ["max.in.flight.requests.per.connection", "retries"])
-def test_conflicting_settings_turn_off_idempotence_unless_it_is_set(name: str) -> None:
+def test_conflicting_settings_disable_idempotence_unless_it_is_set(name: str) -> None:
     value = 6 if name.startswith("max") else 0
     assert producer_settings({**SERVER, name: value}).librdkafka["enable.idempotence"] is False
     with pytest.raises(
@@ -80,7 +80,7 @@ def test_consumer_defaults_and_names_are_kafkas() -> None:
     assert (settings.auto_commit, settings.cooperative, settings.max_poll_records) == (True, False, 500)
 
 
-def test_nothing_is_committed_without_a_group() -> None:
+def test_no_commits_without_a_group() -> None:
     assert consumer_settings(SERVER).auto_commit is False
     assert consumer_settings({**SERVER, "group.id": "g", "enable.auto.commit": "false"}).auto_commit is False
 
@@ -92,7 +92,7 @@ def test_cooperative_rebalances_are_detected(config: dict[str, str]) -> None:
     assert consumer_settings({**SERVER, "group.id": "g", **config}).cooperative
 
 
-def test_a_mix_of_assignors_becomes_the_eager_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_mixed_assignors_become_the_eager_one(caplog: pytest.LogCaptureFixture) -> None:
     checking._warned.clear()
     mix = "RangeAssignor,org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
     settings = consumer_settings({**SERVER, "partition.assignment.strategy": mix})
@@ -185,7 +185,7 @@ def test_a_setting_without_effect_is_logged_once(caplog: pytest.LogCaptureFixtur
     ]
 
 
-def test_default_values_are_neither_refused_nor_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_default_values_are_neither_rejected_nor_logged(caplog: pytest.LogCaptureFixture) -> None:
     checking._warned.clear()
     producer_settings({**SERVER, "transaction.two.phase.commit.enable": "false", "metrics.num.samples": 2})
     assert caplog.text == ""
@@ -197,5 +197,5 @@ def test_settings_are_split_by_kind_of_client() -> None:
     assert for_consumers(any_client).keys() == any_client.keys() - {"linger.ms"}
 
 
-def test_every_setting_of_kafka_is_there() -> None:
+def test_every_setting_of_kafka_is_included() -> None:
     assert (len(PRODUCER), len(CONSUMER)) == (113, 115)

@@ -14,7 +14,7 @@ from ruslo.model.errors import KafkaError
 from tests.support.brokers.live_cluster import live_cluster
 
 
-async def seen(admin: Admin, condition: Callable[[ClusterHealth], bool]) -> ClusterHealth:
+async def poll_health(admin: Admin, condition: Callable[[ClusterHealth], bool]) -> ClusterHealth:
     """Poll the health until the predicate holds."""
     while True:
         found = await cluster_health(admin)
@@ -31,17 +31,17 @@ async def test_a_cluster_loses_a_broker_and_gets_it_back(tmp_path: Path) -> None
         topics = [NewTopic("pair", assignments={0: [1, 2]}), NewTopic("alone", assignments={0: [2]})]
         for created in (await admin.topics.create(topics)).values():
             assert not isinstance(created, KafkaError), created
-        await seen(admin, lambda found: found.healthy)
+        await poll_health(admin, lambda found: found.healthy)
         await cluster.stop(2)
-        found = await seen(admin, lambda found: found.at_risk["at-min-isr"] > 0)
+        found = await poll_health(admin, lambda found: found.at_risk["at-min-isr"] > 0)
         assert found.problems == ["1 partition offline", "1 partition at-min-isr", "fenced: broker 2"]
         assert found.fenced_brokers == [2]
         only_worst = await cluster_health(admin, Risk.OFFLINE)
         assert only_worst.problems == ["1 partition offline", "fenced: broker 2"]
         await cluster.start(2)
-        await seen(admin, lambda found: found.healthy)
+        await poll_health(admin, lambda found: found.healthy)
 
 
 def test_the_sentence_names_the_problems() -> None:
-    sick = ClusterHealth(["no active controller", "2 partitions offline"], None, 3, [], 9, {}, 0)
-    assert sick.sentence == "Not healthy: no active controller; 2 partitions offline."
+    unhealthy = ClusterHealth(["no active controller", "2 partitions offline"], None, 3, [], 9, {}, 0)
+    assert unhealthy.sentence == "Not healthy: no active controller; 2 partitions offline."

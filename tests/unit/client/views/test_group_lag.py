@@ -28,7 +28,7 @@ START_MS = 1_700_000_000_000
 
 
 def batch(base_offset: int, seconds: Sequence[float], attributes: int = 0) -> bytearray:
-    """Records with timestamps this many seconds after START_MS."""
+    """A batch whose records have timestamps this many seconds after START_MS."""
     records = [Record(n, START_MS + int(s * 1000), b"k", b"v") for n, s in enumerate(seconds)]
     return build_batch(records, base_offset=base_offset, attributes=attributes)
 
@@ -48,13 +48,13 @@ def marker(offset: int, seconds: float) -> bytearray:
     )
 
 
-def with_holes(whole: bytearray, kept: set[int]) -> bytearray:
+def with_gaps(whole: bytearray, kept: set[int]) -> bytearray:
     """A batch after compaction."""
     return rebuild_batch(read_header(whole), [r for r in read_records(whole) if r.offset in kept])
 
 
 class Log:
-    """One partition; every fetch returns a single batch, as with large batches."""
+    """A broker with one partition; every fetch returns a single batch, as with large batches."""
 
     def __init__(self, *batches: bytearray, end: int | None = None, start: int = 0) -> None:
         self.batches = batches
@@ -78,10 +78,10 @@ class Log:
             )
         if isinstance(received.message, ListOffsetsRequest):
             where = received.message.topics[0].partitions[0].timestamp
-            return self._listed(*self._place(where))
+            return self._listed(*self._offset(where))
         raise KeyError
 
-    def _place(self, where: int) -> tuple[int, int]:
+    def _offset(self, where: int) -> tuple[int, int]:
         if where == Spec.MAX_TIMESTAMP:
             return max(
                 ((r.offset, r.timestamp) for b in self.batches for r in read_records(b)), key=lambda r: r[1]
@@ -132,9 +132,9 @@ def test_a_commit_beyond_the_end_is_not_behind() -> None:
 
 def test_compacted_records_are_skipped() -> None:
     log = Log(
-        with_holes(batch(0, [0, 10, 20]), {0}),
-        with_holes(batch(3, [30, 40]), set()),
-        with_holes(batch(5, [50, 60, 70]), {6}),
+        with_gaps(batch(0, [0, 10, 20]), {0}),
+        with_gaps(batch(3, [30, 40]), set()),
+        with_gaps(batch(5, [50, 60, 70]), {6}),
         end=10,
     )
     assert lag(log, 1) == (10, 9, 0.0)

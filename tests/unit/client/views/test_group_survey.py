@@ -11,7 +11,7 @@ OTHER = TopicPartition("payments", 0)
 
 
 def committed(offsets: dict[TopicPartition, int]) -> Committed:
-    return {place: CommittedOffset(offset, -1, "") for place, offset in offsets.items()}
+    return {tp: CommittedOffset(offset, -1, "") for tp, offset in offsets.items()}
 
 
 def member(name: str, assignment: tuple[TopicPartition, ...] | None, *subscribed: str) -> GroupMember:

@@ -55,7 +55,7 @@ def test_a_transaction_that_no_coordinator_lists_hangs() -> None:
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
         assert await find(admin) == [(30, "elsewhere"), (40, "over"), (50, None)]
-        assert await find(admin, LAST_WRITE_MS) == [], "it was written to too recently"
+        assert await find(admin, LAST_WRITE_MS) == [], "the last write is too recent"
 
     run_with(script, action)
 
@@ -68,14 +68,14 @@ def test_without_open_transactions_no_coordinator_is_queried() -> None:
     run_with(TxnScript(), action)
 
 
-def test_a_transaction_that_ends_meanwhile_does_not_hang() -> None:
+def test_transaction_that_ends_during_the_search_does_not_hang() -> None:
     script = TxnScript()
     script.add("x", 1, COMPLETE_ABORT)
     script.open(1, start_offset=0)
 
     def respond(received: ReceivedRequest) -> ScriptedResponse:
         del script.responses[ListTransactionsRequest]
-        # Its marker arrived, and the producer has started the next transaction.
+        # The marker arrived, and the producer has started the next transaction.
         script.producers.clear()
         script.open(1, start_offset=2)
         return script(received)
@@ -89,7 +89,7 @@ def test_a_transaction_that_ends_meanwhile_does_not_hang() -> None:
     run_with(script, action)
 
 
-def test_an_id_that_expires_meanwhile() -> None:
+def test_id_that_expires_during_the_search() -> None:
     script = TxnScript()
     script.add("x", 1, ONGOING, "t")
     script.open(1, start_offset=0)
@@ -132,6 +132,6 @@ def test_an_unavailable_coordinator_is_an_error() -> None:
         assert caught.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert "partitions [0] of __transaction_state have no leader" in str(caught.value)
         del broker.topics[TRANSACTION_STATE_TOPIC]
-        assert await find(admin) == [(0, None)], "nothing was ever coordinated here"
+        assert await find(admin) == [(0, None)], "this cluster has no transaction coordinator yet"
 
     run_with(script, action, api_timeout_ms=100)

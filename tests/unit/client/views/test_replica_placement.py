@@ -52,14 +52,14 @@ def test_draining_needs_enough_other_brokers() -> None:
 
 def test_a_new_replica_goes_to_a_rack_without_one() -> None:
     racks: dict[int, str | None] = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
-    busy = topic((3,), (3,), (3,), (6,), name="busy")
-    current = topic((1, 2, 3)) | busy
+    busiest = topic((3,), (3,), (3,), (6,), name="busy")
+    current = topic((1, 2, 3)) | busiest
     plan = plan_replicas(
         current,
         topic((1, 2, 3)),
         PlacementRequest({b: r for b, r in racks.items() if b != 3}, [1, 2, 4, 5, 6]),
     )
-    assert plan == {TopicPartition("t", 0): (1, 2, 6)}, "6 is in rack c, though 4 and 5 have nothing to do"
+    assert plan == {TopicPartition("t", 0): (1, 2, 6)}, "broker 6 is in rack c, although 4 and 5 are idle"
 
 
 def test_more_replicas() -> None:
@@ -74,7 +74,7 @@ def test_fewer_replicas() -> None:
     racks: dict[int, str | None] = {1: "a", 2: "a", 3: "b"}
     current = topic((1, 2, 3), (3, 2, 1))
     plan = plan_replicas(current, current, PlacementRequest(racks, racks, replication_factor=2))
-    assert plan[TopicPartition("t", 0)] == (1, 3), "the leader stays, and each rack has one"
+    assert plan[TopicPartition("t", 0)] == (1, 3), "the leader stays, and each rack has one replica"
     assert plan[TopicPartition("t", 1)][0] == 3
 
 
@@ -121,23 +121,23 @@ def test_a_balanced_assignment_does_not_change() -> None:
     st.integers(1, 3),
     st.booleans(),
 )
-def test_every_plan_is_sound(
+def test_every_plan_is_valid(
     seed: int, brokers: int, factor: int, partitions: int, racks: int, spread: bool
 ) -> None:
     random = Random(seed)
     ids = list(range(1, brokers + 1))
-    place = {broker: random.choice("abc"[:racks]) if racks > 1 else None for broker in ids}
+    racks_by_broker = {broker: random.choice("abc"[:racks]) if racks > 1 else None for broker in ids}
     before = topic(
         *(tuple(random.sample(ids, min(random.randint(1, 4), brokers))) for _ in range(partitions))
     )
     allowed = random.sample(ids, random.randint(1, brokers))
-    request = PlacementRequest({b: place[b] for b in allowed}, allowed, factor, spread)
+    request = PlacementRequest({b: racks_by_broker[b] for b in allowed}, allowed, factor, spread)
     if factor > len(allowed):
         with pytest.raises(ImpossiblePlacement):
             plan_replicas(before, before, request)
         return
     plan = plan_replicas(before, before, request)
-    assert plan_replicas(before, before, request) == plan, "the same every time"
+    assert plan_replicas(before, before, request) == plan, "plans are deterministic"
     after = {**before, **plan}
     for partition, replicas in after.items():
         assert len(set(replicas)) == len(replicas) == factor
@@ -148,15 +148,15 @@ def test_every_plan_is_sound(
         for partition, replicas in after.items():
             kept = [each for each in before[partition] if each in allowed]
             missing = max(factor - len(kept), 0)
-            assert len(set(replicas) - set(before[partition])) == missing, "no copy that is not needed"
+            assert len(set(replicas) - set(before[partition])) == missing, "no unnecessary copy"
         return
-    known = {rack for broker in allowed if (rack := place[broker]) is not None}
+    known = {rack for broker in allowed if (rack := racks_by_broker[broker]) is not None}
     for replicas in after.values():
-        used = {rack for broker in replicas if (rack := place[broker]) is not None}
-        assert len(used) == min(len(known), factor), "as many racks as there can be"
+        used = {rack for broker in replicas if (rack := racks_by_broker[broker]) is not None}
+        assert len(used) == min(len(known), factor), "replicas span as many racks as possible"
     if not known:
         loads = Counter(dict.fromkeys(allowed, 0))
         loads.update(broker for replicas in after.values() for broker in replicas)
         assert max(loads.values()) - min(loads.values()) <= 1
     again = plan_replicas(after, after, request)
-    assert again == {}, "a plan that was carried out leaves nothing to do"
+    assert again == {}, "an executed plan needs no further move"

@@ -74,10 +74,10 @@ async def test_metadata_is_refreshed_after_a_leader_change() -> None:
         broker.topics = {"t": 1}
         responses: list[KafkaError | str] = [KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER), "data"]
 
-        async def ask(node: int, owned: Sequence[TopicPartition]) -> dict[TopicPartition, KafkaError | str]:
+        async def fetch(node: int, owned: Sequence[TopicPartition]) -> dict[TopicPartition, KafkaError | str]:
             return {T0: responses.pop(0)}
 
-        assert await cluster.each_leader([T0], ask) == {T0: "data"}
+        assert await cluster.each_leader([T0], fetch) == {T0: "data"}
         assert len(broker.requests_of(MetadataRequest.API_KEY)) == 2
 
 
@@ -90,12 +90,12 @@ async def test_only_failed_partitions_are_retried() -> None:
         rounds: list[list[TopicPartition]] = []
         u0 = TopicPartition("u", 0)
 
-        async def ask(node: int, owned: Sequence[TopicPartition]) -> dict[TopicPartition, KafkaError | int]:
+        async def fetch(node: int, owned: Sequence[TopicPartition]) -> dict[TopicPartition, KafkaError | int]:
             rounds.append(list(owned))
             late = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
             return {p: late if p == u0 and len(rounds) < 3 else len(rounds) for p in owned}
 
-        assert await cluster.each_leader([T0, u0], ask) == {T0: 1, u0: 3}
+        assert await cluster.each_leader([T0, u0], fetch) == {T0: 1, u0: 3}
         assert rounds == [[T0, u0], [u0], [u0]]
 
 
@@ -103,11 +103,11 @@ async def test_an_error_that_is_not_retriable_is_raised() -> None:
     async with ScriptedBroker() as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:
         broker.topics = {"t": 1}
 
-        async def ask(node: int, owned: Sequence[TopicPartition]) -> dict[TopicPartition, KafkaError | int]:
+        async def fetch(node: int, owned: Sequence[TopicPartition]) -> dict[TopicPartition, KafkaError | int]:
             return {T0: KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)}
 
         with pytest.raises(KafkaError) as caught:
-            await cluster.each_leader([T0], ask)
+            await cluster.each_leader([T0], fetch)
         assert caught.value.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
@@ -130,14 +130,14 @@ async def test_a_response_without_a_requested_partition_is_an_error() -> None:
         broker.topics = {"t": 1}
         async with Cluster(f"127.0.0.1:{broker.port}", api_timeout_ms=50, retry_backoff_ms=5) as cluster:
 
-            async def ask(node: int, owned: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+            async def fetch(node: int, owned: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
                 return {}
 
             with pytest.raises(ConnectionLost, match="does not include t-0"):
-                await cluster.each_leader([T0], ask)
+                await cluster.each_leader([T0], fetch)
 
 
-async def test_a_new_controller_is_looked_up() -> None:
+async def test_new_controller_is_looked_up() -> None:
     created = 0
 
     def script(received: ReceivedRequest) -> ScriptedResponse:
@@ -159,7 +159,7 @@ async def test_a_new_controller_is_looked_up() -> None:
 
 
 async def test_list_offsets_is_sent_as_a_consumer() -> None:
-    """The schema's default replica id is 0, a broker's."""
+    """The schema's default replica id is 0, which is a broker's."""
     from ruslo.client.admin.offsets import Offsets
     from ruslo.protocol.messages.list_offsets_response import (
         ListOffsetsPartitionResponse,

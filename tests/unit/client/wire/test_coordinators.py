@@ -18,7 +18,7 @@ from tests.support.brokers.scripted_broker import (
 
 
 class Directory:
-    """Serves FindCoordinator from a table; the error codes are returned first."""
+    """A broker that serves FindCoordinator from a table, after the given error codes."""
 
     def __init__(self, nodes: dict[str, int], first_codes: list[int] | None = None) -> None:
         self.nodes = nodes
@@ -44,27 +44,27 @@ class Directory:
 async def test_a_coordinator_that_left_the_cluster_is_looked_up_again() -> None:
     directory = Directory({"a": 1, "b": 2})
 
-    async def ask(node: int, owned: list[str]) -> dict[str, str]:
+    async def query(node: int, owned: list[str]) -> dict[str, str]:
         if node == 2:
             directory.nodes["b"] = 1
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "broker 2 does not exist")
         return {group_id: f"{group_id}@{node}" for group_id in owned}
 
     async with ScriptedBroker(directory) as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:
-        assert await Coordinators(cluster).each(["a", "b"], ask) == {"a": "a@1", "b": "b@1"}
+        assert await Coordinators(cluster).each(["a", "b"], query) == {"a": "a@1", "b": "b@1"}
 
 
 async def test_each_coordinator_is_queried_for_its_own_groups() -> None:
     directory = Directory({"a": 1, "b": 2, "c": 1})
     received: list[tuple[int, list[str]]] = []
 
-    async def ask(node: int, owned: list[str]) -> dict[str, str]:
+    async def query(node: int, owned: list[str]) -> dict[str, str]:
         received.append((node, owned))
         return {group_id: f"{group_id}@{node}" for group_id in owned}
 
     async with ScriptedBroker(directory) as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:
         coordinators = Coordinators(cluster)
-        found = await coordinators.each(["a", "b", "c"], ask)
+        found = await coordinators.each(["a", "b", "c"], query)
         assert found == {"a": "a@1", "b": "b@2", "c": "c@1"}
         assert sorted(received) == [(1, ["a", "c"]), (2, ["b"])]
         assert await coordinators.find("b") == 2
@@ -102,13 +102,13 @@ async def test_many_groups_are_queried_in_chunks() -> None:
     names = [f"g{number}" for number in range(1201)]
     sizes: list[int] = []
 
-    async def ask(node: int, owned: list[str]) -> dict[str, int]:
+    async def query(node: int, owned: list[str]) -> dict[str, int]:
         sizes.append(len(owned))
         return dict.fromkeys(owned, node)
 
     directory = Directory(dict.fromkeys(names, 1))
     async with ScriptedBroker(directory) as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:
-        assert await Coordinators(cluster).each(names, ask) == dict.fromkeys(names, 1)
+        assert await Coordinators(cluster).each(names, query) == dict.fromkeys(names, 1)
         assert sizes == [500, 500, 201]
 
 
@@ -126,7 +126,7 @@ async def test_only_the_moved_group_is_looked_up_again() -> None:
     directory = Directory({"moved": 1, "stays": 1})
     received: list[tuple[int, list[str]]] = []
 
-    async def ask(node: int, owned: list[str]) -> dict[str, str | KafkaError]:
+    async def query(node: int, owned: list[str]) -> dict[str, str | KafkaError]:
         received.append((node, owned))
         directory.nodes["moved"] = 2
         return {
@@ -138,7 +138,7 @@ async def test_only_the_moved_group_is_looked_up_again() -> None:
         ScriptedBroker(directory) as broker,
         Cluster(f"127.0.0.1:{broker.port}", retry_backoff_ms=1) as cluster,
     ):
-        found = await Coordinators(cluster).each(["moved", "stays"], ask)
+        found = await Coordinators(cluster).each(["moved", "stays"], query)
         assert found == {"moved": "fine", "stays": "fine"}
         assert received == [(1, ["moved", "stays"]), (2, ["moved"])]
 
@@ -146,7 +146,7 @@ async def test_only_the_moved_group_is_looked_up_again() -> None:
 async def test_an_error_is_the_result_of_its_group_alone() -> None:
     directory = Directory({"good": 1, "bad": 1, "busy": 1, "left-out": 1})
 
-    async def ask(node: int, owned: list[str]) -> dict[str, str | KafkaError]:
+    async def query(node: int, owned: list[str]) -> dict[str, str | KafkaError]:
         return {
             "good": "fine",
             "bad": KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "no"),
@@ -157,7 +157,7 @@ async def test_an_error_is_the_result_of_its_group_alone() -> None:
         ScriptedBroker(directory) as broker,
         Cluster(f"127.0.0.1:{broker.port}", api_timeout_ms=60, retry_backoff_ms=5) as cluster,
     ):
-        found = await Coordinators(cluster).each(["good", "bad", "busy", "left-out"], ask)
+        found = await Coordinators(cluster).each(["good", "bad", "busy", "left-out"], query)
         assert found["good"] == "fine"
         assert isinstance(found["left-out"], ConnectionLost)
         with pytest.raises(KafkaError, match="still loading"):
@@ -168,9 +168,9 @@ async def test_an_error_is_the_result_of_its_group_alone() -> None:
 
 
 async def test_an_unreachable_cluster_fails_the_whole_call() -> None:
-    async def ask(node: int, owned: list[str]) -> dict[str, str]:
+    async def query(node: int, owned: list[str]) -> dict[str, str]:
         raise AssertionError("no coordinator can be queried")
 
     async with Cluster("127.0.0.1:1") as cluster:
         with pytest.raises(BrokerUnreachable):
-            await Coordinators(cluster).each(["a"], ask)
+            await Coordinators(cluster).each(["a"], query)

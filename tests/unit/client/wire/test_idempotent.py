@@ -34,7 +34,7 @@ def batches(count: int, records: int = 2) -> list[bytearray]:
 
 
 class Log:
-    """Appends like a leader: accepts any first sequence, drops duplicates, rejects gaps."""
+    """A log that appends like a leader: it accepts any first sequence, drops duplicates and rejects gaps."""
 
     def __init__(self) -> None:
         self.stored: list[BatchHeader] = []
@@ -67,7 +67,7 @@ def response(code: ErrorCode) -> ProduceResponse:
 
 
 def send(
-    broker: ScriptedBroker, given: list[bytearray], transactional_id: str | None = None, first: int = 1
+    broker: ScriptedBroker, sent: list[bytearray], transactional_id: str | None = None, first: int = 1
 ) -> None:
     """Send in two calls, the first with ``first`` batches."""
 
@@ -75,8 +75,8 @@ def send(
         async with broker, Cluster(f"127.0.0.1:{broker.port}", api_timeout_ms=2000) as cluster:
             broker.topics["t"] = 1
             sender = IdempotentSender(cluster, IDENTITY, transactional_id=transactional_id)
-            await sender.send({T0: given[:first]})
-            await sender.send({T0: given[first:]})
+            await sender.send({T0: sent[:first]})
+            await sender.send({T0: sent[first:]})
 
     asyncio.run(scenario())
 
@@ -132,9 +132,9 @@ def test_after_an_error_every_batch_is_stored_once_and_in_order(
     fault_at: int, fault: ErrorCode | None, first: int
 ) -> None:
     log = Log()
-    given = batches(12)
-    expected = [record.value for batch in given for record in read_records(bytes(batch))]
-    send(scripted(log, {fault_at: fault}), given, first=first)
+    sent = batches(12)
+    expected = [record.value for batch in sent for record in read_records(bytes(batch))]
+    send(scripted(log, {fault_at: fault}), sent, first=first)
     assert log.values == expected
 
 

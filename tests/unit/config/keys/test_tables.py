@@ -35,7 +35,7 @@ def test_every_property_of_kafka_is_in_a_table() -> None:
 
 
 def test_each_property_is_declared_in_one_row() -> None:
-    """Topics and groups make their row of a broker property with ``inherited``, without a default."""
+    """Topics and groups declare their row of a broker property with ``inherited``, without a default."""
     declared = [
         node.args[0].value
         for source in Path(ruslo.config.__file__).parent.rglob("*.py")
@@ -53,14 +53,14 @@ def test_each_property_is_declared_in_one_row() -> None:
 
 def test_defaults_are_declared_in_the_rows_only() -> None:
     """No module outside the tables repeats the default of a log property."""
-    telling = {str(getattr(LogConfig(), name)) for name in ("max_message_bytes", "segment_bytes")}
+    shown_types = {str(getattr(LogConfig(), name)) for name in ("max_message_bytes", "segment_bytes")}
     package = Path(ruslo.config.__file__).parents[1]
     repeated = [
         f"{source.relative_to(package)}:{node.lineno}"
         for source in package.rglob("*.py")
         if source.relative_to(package).parts[:2] != ("config", "keys")
         for node in ast.walk(ast.parse(source.read_text()))
-        if isinstance(node, ast.Constant) and type(node.value) is int and str(node.value) in telling
+        if isinstance(node, ast.Constant) and type(node.value) is int and str(node.value) in shown_types
     ]
     assert repeated == []
 

@@ -23,7 +23,7 @@ def test_valid_configs_break_no_rule(properties: Mapping[str, str]) -> None:
     assert BrokerConfig.from_properties(properties).node_id == 1
 
 
-# What is changed, the key that is blamed (None: the changed one), and part of the reason.
+# The changed properties, the reported key (None: the changed one), and part of the reason.
 @pytest.mark.parametrize(
     ("base", "change", "key", "reason"),
     [
@@ -75,10 +75,10 @@ def test_valid_configs_break_no_rule(properties: Mapping[str, str]) -> None:
 def test_a_broken_rule_reports_property_reason_and_fix(
     base: Mapping[str, str], change: Mapping[str, str], key: str | None, reason: str
 ) -> None:
-    with pytest.raises(InvalidConfig) as refusal:
+    with pytest.raises(InvalidConfig) as error_text:
         BrokerConfig.from_properties({**base, **change})
-    blamed = key or next(iter(change))
-    problems = [problem for problem in refusal.value.problems if problem.key == blamed]
+    reported_key = key or next(iter(change))
+    problems = [problem for problem in error_text.value.problems if problem.key == reported_key]
     assert any(reason in problem.reason for problem in problems)
     assert all(problem.fix for problem in problems)
 

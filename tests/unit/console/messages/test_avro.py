@@ -40,7 +40,7 @@ def test_values_that_do_not_match_the_schema(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "problem"),
     [
         ("{", "not JSON"),
         ('{"type": "nonsense"}', "not a valid Avro schema"),
@@ -57,8 +57,8 @@ def test_values_that_do_not_match_the_schema(data: bytes) -> None:
         ),
     ],
 )
-def test_invalid_and_dangerous_schemas(text: str, says: str) -> None:
-    with pytest.raises(AvroError, match=says):
+def test_invalid_and_dangerous_schemas(text: str, problem: str) -> None:
+    with pytest.raises(AvroError, match=problem):
         AvroSchema(text)
 
 

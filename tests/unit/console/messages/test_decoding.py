@@ -29,8 +29,8 @@ def test_json_keeps_its_literals() -> None:
 
 
 @given(st.binary(max_size=300), st.sampled_from(FORMATS), st.integers(1, 200))
-def test_any_bytes_can_be_shown_within_the_limit(data: bytes, wanted: str, limit: int) -> None:
-    shown = show(data, wanted, limit)
+def test_any_bytes_can_be_shown_within_the_limit(data: bytes, expected: str, limit: int) -> None:
+    shown = show(data, expected, limit)
     assert shown.size_bytes == len(data)
     assert len(shown.text) <= max(limit, 80)
     line = one_line(data, limit)

@@ -44,7 +44,7 @@ def test_nested_values() -> None:
     }
 
 
-def test_numbers_read_as_text_are_the_same_beside_a_decimal() -> None:
+def test_numbers_read_as_text_are_unchanged_beside_a_decimal() -> None:
     kind = pa.struct([pa.field("text", pa.string()), pa.field("price", pa.decimal128(6, 2))])
     assert decode_one(kind, '{"text": 1.5, "price": 1.5}') == {"text": "1.5", "price": Decimal("1.50")}
     assert decode_one(kind, '{"text": {"x": [2.25]}}') == {"text": '{"x":[2.25]}', "price": None}
@@ -104,7 +104,7 @@ def test_errors_name_the_field_and_the_reason(kind: pa.DataType, text: str | byt
     assert expected in reason(kind, text)
 
 
-def test_a_bad_record_does_not_affect_others() -> None:
+def test_invalid_record_does_not_affect_others() -> None:
     column = pa.array([b'{"id": 1}', b"junk", None, b'{"id": 4}'], pa.binary())
     decoded = JsonDecoder(pa.struct([pa.field("id", pa.int32())])).decode(column)
     assert decoded.column.to_pylist() == [{"id": 1}, None, None, {"id": 4}]

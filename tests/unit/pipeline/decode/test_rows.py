@@ -1,4 +1,4 @@
-"""Compares the compiled decoder with ``ruslo.records.reader``."""
+"""The compiled decoder compared with ``ruslo.records.reader``."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class TestHostileBytes:
             except ProtocolError:
                 continue
 
-    def test_an_impossible_record_count_allocates_no_memory(self) -> None:
+    def test_an_invalid_record_count_allocates_no_memory(self) -> None:
         batch = changed(build_batch(KEYED), ">i", layout.COUNT_AT, 2**31 - 1)
         with pytest.raises(ProtocolError, match="ends in the middle of record"):
             decoded(batch)

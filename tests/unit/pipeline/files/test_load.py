@@ -53,18 +53,20 @@ def changed(old: str, new: str) -> str:
     return GOOD.replace(old, new)
 
 
-def good(tmp_path: Path, text: str = GOOD, name: str = "p.yaml") -> Pipeline:
+def valid(tmp_path: Path, text: str = GOOD, name: str = "p.yaml") -> Pipeline:
     path = tmp_path / name
     path.write_text(text)
     return load_pipeline(path).valid()
 
 
-def test_a_good_file_becomes_a_pipeline(tmp_path: Path) -> None:
-    pipeline = good(tmp_path)
+def test_valid_file_becomes_a_pipeline(tmp_path: Path) -> None:
+    pipeline = valid(tmp_path)
     assert pipeline.name == "shop"
     assert [entry.name for entry in pipeline.inputs] == ["orders", "customers"]
     assert pipeline.inputs[0].watermark == Watermark("_timestamp", 600_000)
-    assert [step.name for step in pipeline.steps] == ["known", "named"], "each step follows what it reads"
+    assert [step.name for step in pipeline.steps] == ["known", "named"], (
+        "each step comes after the steps that it reads"
+    )
     assert pipeline.steps[1].reads == ("known", "Customers")
     assert pipeline.outputs[0].view == "named"
     assert pipeline.trigger_ms == 10_000
@@ -74,7 +76,7 @@ def test_a_good_file_becomes_a_pipeline(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "column", "rule", "says"),
+    ("old", "new", "line", "column", "rule", "message"),
     [
         ("trigger: 10s", "triger: 10s", 17, 1, "unknown-key", "Did you mean 'trigger'?"),
         ("trigger: 10s", "trigger: often", 17, 10, "duration", "Write 500ms, 10s, 5m, 1h30m or 7d or once"),
@@ -104,11 +106,11 @@ def test_a_good_file_becomes_a_pipeline(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_findings_have_a_location_and_a_fix(
-    tmp_path: Path, old: str, new: str, line: int, column: int, rule: str, says: str
+    tmp_path: Path, old: str, new: str, line: int, column: int, rule: str, message: str
 ) -> None:
     findings = found(tmp_path, changed(old, new))
     assert any(
-        (at_line, at_column, at_rule) == (line, column, rule) and says in text
+        (at_line, at_column, at_rule) == (line, column, rule) and message in text
         for at_line, at_column, at_rule, text in findings
     ), findings
 
@@ -152,7 +154,7 @@ def test_all_errors_are_reported_at_once_and_in_order(tmp_path: Path) -> None:
     ]
 
 
-def test_an_error_does_not_cause_errors_elsewhere(tmp_path: Path) -> None:
+def test_an_error_does_not_cause_further_errors(tmp_path: Path) -> None:
     rules = [rule for _, _, rule, _ in found(tmp_path, changed("schema: name STRING", "schema: name STRNG"))]
     assert rules == ["schema"], "the step that reads customers is valid"
 
@@ -168,13 +170,13 @@ def test_unused_views_are_warnings(tmp_path: Path) -> None:
 
 def test_a_single_source_needs_no_name_and_steps_are_optional(tmp_path: Path) -> None:
     text = "source: {type: topic, topic: a, value: string}\nsink: {type: console}\ncheckpoint: c\n"
-    pipeline = good(tmp_path, text, "my-copy.yaml")
+    pipeline = valid(tmp_path, text, "my-copy.yaml")
     assert (pipeline.name, pipeline.outputs[0].view) == ("my-copy", "source")
 
 
 def test_a_pipeline_of_tables_needs_no_checkpoint(tmp_path: Path) -> None:
     text = "source: {type: files, path: in, format: csv, watch: false}\nsink: {type: topic, topic: a}\n"
-    assert not good(tmp_path, text).is_stream
+    assert not valid(tmp_path, text).is_stream
 
 
 def test_a_file_must_be_a_mapping(tmp_path: Path) -> None:
@@ -213,7 +215,7 @@ pipeline = {
 
 
 def test_a_python_module_is_a_pipeline_too(tmp_path: Path) -> None:
-    pipeline = good(tmp_path, MODULE, "module.py")
+    pipeline = valid(tmp_path, MODULE, "module.py")
     assert pipeline.name == "module"
     assert pipeline.steps[0].reads == ("orders",)
     assert callable(pipeline.steps[0].python)
@@ -238,5 +240,5 @@ def test_a_function_needs_one_view_per_parameter(tmp_path: Path) -> None:
     (tmp_path / "fs.py").write_text("def join(left, right, spark): ...\n")
     text = changed(BLOCK, "    python: fs:join\n    inputs: [orders]\n")
     assert found(tmp_path, text)[0][:3] == (14, 5, "python")
-    step = good(tmp_path, text.replace("[orders]", "[orders, customers]")).steps[0]
+    step = valid(tmp_path, text.replace("[orders]", "[orders, customers]")).steps[0]
     assert step.reads == ("orders", "customers")

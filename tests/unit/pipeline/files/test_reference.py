@@ -12,7 +12,7 @@ def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text() == page(), "run python -m ruslo.pipeline.files.reference"
 
 
-def test_every_connector_and_key_is_there() -> None:
+def test_every_connector_and_key_is_documented() -> None:
     text = reference()
     for connectors in (SOURCES, SINKS):
         for name, connector in connectors.items():

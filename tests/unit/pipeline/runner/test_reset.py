@@ -80,7 +80,7 @@ def test_invalid_resets(pipeline: Pipeline, tmp_path: Path) -> None:
         plan_reset(pipeline, "yesterday", "keep")
     with RunFolder(run_folder(pipeline)), pytest.raises(ConfigError, match="is running: stop it first"):
         plan_reset(pipeline, None, "keep")
-    far = tmp_path / "far.yaml"
-    far.write_text(TEXT + "checkpoint: s3a://bucket/p\n")
+    remote = tmp_path / "far.yaml"
+    remote.write_text(TEXT + "checkpoint: s3a://bucket/p\n")
     with pytest.raises(ConfigError, match="is not on this machine"):
-        plan_reset(load_pipeline(far).valid(), None, "keep")
+        plan_reset(load_pipeline(remote).valid(), None, "keep")

@@ -24,6 +24,6 @@ def test_the_run_folder_is_in_a_local_checkpoint_or_in_the_state_folder(
     assert run_folder(pipeline(tmp_path, "state/p")) == tmp_path / "state" / "p" / ".ruslo"
     assert local_checkpoint(pipeline(tmp_path, "file:///data/p")) == Path("/data/p")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
-    far = pipeline(tmp_path, "hdfs://name/p")
-    assert local_checkpoint(far) is None
-    assert run_folder(far) == tmp_path / "xdg" / "ruslo" / "pipelines" / "p"
+    remote = pipeline(tmp_path, "hdfs://name/p")
+    assert local_checkpoint(remote) is None
+    assert run_folder(remote) == tmp_path / "xdg" / "ruslo" / "pipelines" / "p"

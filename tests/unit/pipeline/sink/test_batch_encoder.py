@@ -1,4 +1,4 @@
-"""Compares the compiled encoder with the plain builder, for every type of column."""
+"""The compiled encoder compared with the plain builder, for every type of column."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ def options(**settings: str) -> SourceOptions:
 
 
 def read(bench: Workbench, start: int, end: int, **settings: str) -> list[tuple[int, bytes | None]]:
-    wanted = options(**settings)
+    expected = options(**settings)
     offset_range = OffsetRange(PARTITION, TOPIC_ID, start, end, 100.0, bench.path)
     return [
         (int(rows.offsets[at]), rows.value(at))
-        for chunk in scan_direct([offset_range], wanted)
-        for rows in chunk.rows(read_committed=wanted.read_committed)
+        for chunk in scan_direct([offset_range], expected)
+        for rows in chunk.rows(read_committed=expected.read_committed)
         for at in range(len(rows))
     ]
 
@@ -102,9 +102,9 @@ class TestTransactions:
     def test_aborted_records_are_skipped(self, bench: Workbench) -> None:
         self.append_transactions(bench)
         end = bench.log.end_offset
-        everything = {offset for offset, _ in read(bench, 0, end, isolation="read_uncommitted")}
+        all_rows = {offset for offset, _ in read(bench, 0, end, isolation="read_uncommitted")}
         committed = {offset for offset, _ in read(bench, 0, end)}
-        assert everything - committed == {3, 4, 6, 7}
+        assert all_rows - committed == {3, 4, 6, 7}
         assert len(bench.log.segments) > 1
 
     def test_reading_from_any_offset(self, bench: Workbench) -> None:
@@ -118,9 +118,9 @@ class TestTransactions:
 class TestDataLoss:
     def test_deleted_segments(self, bench: Workbench) -> None:
         bench.append_many(60)
-        gone = bench.log.segments[0]
+        missing = bench.log.segments[0]
         first = bench.log.segments[1].base_offset
-        os.unlink(gone.stem + ".log")
+        os.unlink(missing.stem + ".log")
         with pytest.raises(DataLost, match=f"removed offsets 0 to {first - 1}.*failOnDataLoss"):
             read(bench, 0, 60)
         kept = read(bench, 0, 60, failOnDataLoss="false")

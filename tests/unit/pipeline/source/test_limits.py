@@ -11,7 +11,7 @@ STARTS = {A0: 100, A1: 0, B0: 7}
 ENDS = {A0: 1100, A1: 3000, B0: 7}
 
 
-def taken(
+def limited(
     limits: TriggerLimits, sizes: dict[TopicPartition, float] | None = None
 ) -> dict[TopicPartition, int]:
     ends = limit_ends(STARTS, ENDS, limits, sizes or {})
@@ -19,15 +19,15 @@ def taken(
 
 
 def test_shares_are_proportional_to_the_lag() -> None:
-    assert taken(TriggerLimits(max_offsets=400)) == {A0: 100, A1: 300, B0: 0}
+    assert limited(TriggerLimits(max_offsets=400)) == {A0: 100, A1: 300, B0: 0}
 
 
 def test_a_limit_above_the_lag() -> None:
-    assert taken(TriggerLimits(max_offsets=10_000)) == {A0: 1000, A1: 3000, B0: 0}
+    assert limited(TriggerLimits(max_offsets=10_000)) == {A0: 1000, A1: 3000, B0: 0}
 
 
 def test_a_limit_in_bytes() -> None:
-    assert taken(TriggerLimits(max_bytes=200_000), {A0: 100.0, A1: 100.0}) == {A0: 500, A1: 1500, B0: 0}
+    assert limited(TriggerLimits(max_bytes=200_000), {A0: 100.0, A1: 100.0}) == {A0: 500, A1: 1500, B0: 0}
 
 
 def test_limits_per_topic() -> None:
@@ -38,11 +38,11 @@ def test_limits_per_topic() -> None:
 
 def test_the_lowest_limit_applies() -> None:
     limits = TriggerLimits(max_offsets=100, max_bytes=1000, max_offsets_of_topic={"a": 50})
-    assert sum(taken(limits, {A0: 100.0, A1: 100.0}).values()) == 10
+    assert sum(limited(limits, {A0: 100.0, A1: 100.0}).values()) == 10
 
 
 def test_a_query_always_advances() -> None:
-    assert sum(taken(TriggerLimits(max_bytes=1), {A0: 1e6, A1: 1e6}).values()) == 1
+    assert sum(limited(TriggerLimits(max_bytes=1), {A0: 1e6, A1: 1e6}).values()) == 1
 
 
 def test_without_new_records_nothing_is_read() -> None:

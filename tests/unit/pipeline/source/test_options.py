@@ -49,9 +49,9 @@ def test_columns() -> None:
     assert parse(columns="headers").columns == ("headers",)
     assert parse(includeHeaders="true").columns[-1] == "headers"
     assert parse(onDecodeError="column", valueFormat="string").columns[-1] == "decodeError"
-    for bad, problem in (("nope", "unknown column 'nope'"), ("key,KEY", "twice")):
+    for invalid, problem in (("nope", "unknown column 'nope'"), ("key,KEY", "twice")):
         with pytest.raises(ConfigError, match=problem):
-            parse(columns=bad)
+            parse(columns=invalid)
 
 
 def test_the_schema_has_the_selected_columns() -> None:

@@ -50,7 +50,7 @@ def test_only_a_lower_time_bound_narrows() -> None:
     assert pushed(GreaterThan(("timestamp",), MOMENT)).min_timestamp == 1_769_860_800_000
     naive = MOMENT.replace(tzinfo=None)
     assert pushed(EqualTo(("timestamp",), naive)).min_timestamp == 1_769_860_800_000
-    # Producers set timestamps, so a record may be older than the one before it.
+    # Producers set timestamps, so a record may be older than the previous one.
     assert pushed(LessThan(("timestamp",), MOMENT)) == PushedFilters()
 
 

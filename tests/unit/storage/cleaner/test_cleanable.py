@@ -14,7 +14,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Workbench:
-    """Segments 0-9, 10-19, 20-29 an hour apart, and an active one with a record."""
+    """Segments 0-9, 10-19 and 20-29, an hour apart, and an active segment with one record."""
     bench = Workbench(tmp_path, replace(COMPACTED, segment_bytes=1 << 20))
     for _ in range(3):
         for number in range(10):
@@ -37,7 +37,7 @@ def test_all_sealed_segments_are_dirty_at_first(bench: Workbench) -> None:
 
 
 @pytest.mark.parametrize(("ratio", "is_worth_cleaning"), [(0.3, True), (0.4, False)])
-def test_the_dirty_ratio_decides(bench: Workbench, ratio: float, is_worth_cleaning: bool) -> None:
+def test_dirty_ratio_decides(bench: Workbench, ratio: float, is_worth_cleaning: bool) -> None:
     bench.log.config = replace(COMPACTED, min_cleanable_dirty_ratio=ratio)
     found = find_cleanable(bench.log, 20, bench.clock.ms)
     assert found is not None
@@ -45,7 +45,7 @@ def test_the_dirty_ratio_decides(bench: Workbench, ratio: float, is_worth_cleani
     assert found.is_worth_cleaning is is_worth_cleaning
 
 
-def test_nothing_is_left_to_do(bench: Workbench) -> None:
+def test_clean_log_needs_no_compaction(bench: Workbench) -> None:
     assert find_cleanable(bench.log, 30, bench.clock.ms) is None
     bench.log.config = replace(COMPACTED, cleanup_policy=("delete",))
     assert find_cleanable(bench.log, None, bench.clock.ms) is None

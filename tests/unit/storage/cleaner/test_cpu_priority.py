@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="the syste
 
 
 class Machine:
-    """How long the process ran and waited, and the scheduling policies it set."""
+    """The time that the process ran and waited, and the scheduling policies that it set."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, schedstat: Path) -> None:
         self._schedstat = schedstat
@@ -30,9 +30,9 @@ class Machine:
         monkeypatch.setattr(cpu_priority, "monotonic_ns", lambda: self.now_ns)
         monkeypatch.setattr(os, "nice", lambda _: 0)
         monkeypatch.setattr(os, "sched_setscheduler", self._set_policy)
-        self.passes(ran_s=0, waited_s=0)
+        self.advance(ran_s=0, waited_s=0)
 
-    def passes(self, *, ran_s: float, waited_s: float, slept_s: float = 0) -> None:
+    def advance(self, *, ran_s: float, waited_s: float, slept_s: float = 0) -> None:
         self.now_ns += int((ran_s + waited_s + slept_s) * SECOND_NS)
         self._ran_ns += int(ran_s * SECOND_NS)
         self._waited_ns += int(waited_s * SECOND_NS)
@@ -51,16 +51,16 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
 
 def test_uses_the_idle_class_once_there_is_time_to_spare(machine: Machine) -> None:
     priority = CpuPriority(may_idle=True)
-    machine.passes(ran_s=0.2, waited_s=0.0)
+    machine.advance(ran_s=0.2, waited_s=0.0)
     priority.adjust()
-    assert machine.policies == []  # too early to tell
-    machine.passes(ran_s=0.2, waited_s=1.0)
+    assert machine.policies == []  # Too early to decide.
+    machine.advance(ran_s=0.2, waited_s=1.0)
     priority.adjust()
-    assert machine.policies == []  # other processes are busy
-    machine.passes(ran_s=0.2, waited_s=0.1)
+    assert machine.policies == []  # Other processes are busy.
+    machine.advance(ran_s=0.2, waited_s=0.1)
     priority.adjust()
     assert machine.policies == [os.SCHED_IDLE]
-    machine.passes(ran_s=0.2, waited_s=0.4)
+    machine.advance(ran_s=0.2, waited_s=0.4)
     priority.adjust()
     assert machine.policies == [os.SCHED_IDLE]
 
@@ -68,10 +68,10 @@ def test_uses_the_idle_class_once_there_is_time_to_spare(machine: Machine) -> No
 def test_sleeping_does_not_count(machine: Machine) -> None:
     priority = CpuPriority(may_idle=True)
     for _ in range(2):
-        machine.passes(ran_s=0.1, waited_s=0, slept_s=5)
+        machine.advance(ran_s=0.1, waited_s=0, slept_s=5)
         priority.adjust()
     assert machine.policies == []
-    machine.passes(ran_s=0.1, waited_s=0)
+    machine.advance(ran_s=0.1, waited_s=0)
     priority.adjust()
     assert machine.policies == [os.SCHED_IDLE]
 
@@ -88,35 +88,35 @@ def test_times_are_read_only_when_the_interval_may_be_over(
 
     monkeypatch.setattr(cpu_priority, "_times_ns", times_ns)
     for _ in range(100):
-        machine.passes(ran_s=0.01, waited_s=0)
+        machine.advance(ran_s=0.01, waited_s=0)
         priority.adjust()
     assert len(reads) == 4
 
 
 def test_returns_to_the_low_priority_when_it_gets_no_time(machine: Machine) -> None:
     priority = CpuPriority(may_idle=True)
-    machine.passes(ran_s=1, waited_s=0)
+    machine.advance(ran_s=1, waited_s=0)
     priority.adjust()
-    machine.passes(ran_s=0.01, waited_s=1)
+    machine.advance(ran_s=0.01, waited_s=1)
     priority.adjust()
-    machine.passes(ran_s=1, waited_s=0)
+    machine.advance(ran_s=1, waited_s=0)
     priority.adjust()
     assert machine.policies == [os.SCHED_IDLE, os.SCHED_OTHER]
 
 
 def test_raises_if_the_process_may_not_raise_its_priority(machine: Machine) -> None:
     priority = CpuPriority(may_idle=True)
-    machine.passes(ran_s=1, waited_s=0)
+    machine.advance(ran_s=1, waited_s=0)
     priority.adjust()
     machine.may_raise_priority = False
-    machine.passes(ran_s=0.01, waited_s=1)
+    machine.advance(ran_s=0.01, waited_s=1)
     with pytest.raises(Starving):
         priority.adjust()
 
 
 def test_never_uses_the_idle_class_if_not_allowed_or_without_times(machine: Machine, tmp_path: Path) -> None:
     never_idle, without_times = CpuPriority(may_idle=False), CpuPriority(may_idle=True)
-    machine.passes(ran_s=1, waited_s=0)
+    machine.advance(ran_s=1, waited_s=0)
     never_idle.adjust()
     (tmp_path / "schedstat").unlink()
     without_times.adjust()

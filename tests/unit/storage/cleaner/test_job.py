@@ -33,7 +33,7 @@ def bench(tmp_path: Path) -> Workbench:
 
 
 def fill(bench: Workbench, batches: int, *, keys: int = 10, codec: int = 0, seed: int = 1) -> list[Kept]:
-    """Write random updates and deletes; returns what was written."""
+    """Write random updates and deletes; return the written records."""
     chance = random.Random(seed)
     written: list[Kept] = []
     for _ in range(batches):
@@ -101,7 +101,7 @@ def test_a_second_round_compacts_new_records_against_clean_ones(bench: Workbench
     assert kept_records(bench.log) == last_of_each_key(written)
 
 
-def test_a_round_with_nothing_to_remove_does_not_change_files(bench: Workbench) -> None:
+def test_clean_log_is_not_rewritten(bench: Workbench) -> None:
     for number in range(60):
         bench.append(keyed([(b"key-%d" % number, bytes(100))]))
     roll(bench)
@@ -216,7 +216,7 @@ def test_markers_outlive_their_transactions_by_the_delete_retention(bench: Workb
     bench.append(keyed([(b"z", b"end")]))
     roll(bench)
     checkpoint, _ = compact(bench) or (0, None)
-    # Each still had a batch in this round.
+    # Each producer still had a batch in this round.
     assert markers(bench) == [(1, "ABORT"), (3, "COMMIT"), (5, "COMMIT")]
     bench.append(keyed([(b"z", b"2")]))
     roll(bench)
@@ -313,7 +313,7 @@ def test_a_batch_across_the_end_of_a_round_is_not_changed(bench: Workbench) -> N
     assert bench.reopen(clean=False, recovery_point=end).end_offset == 26
 
 
-def test_damage_stops_the_round_and_leaves_everything_as_it_was(bench: Workbench) -> None:
+def test_damage_stops_the_round_and_changes_nothing(bench: Workbench) -> None:
     written = fill(bench, 30)
     roll(bench)
     path = Path(bench.log.segments[1].path_of(".log"))

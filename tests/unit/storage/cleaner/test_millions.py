@@ -1,6 +1,6 @@
 """Many updates and deletes of many keys, written and compacted alternately, equal a plain dict.
 
-RUSLO_COMPACTION_UPDATES sets how many; 3000000 takes minutes.
+RUSLO_COMPACTION_UPDATES sets their number; 3000000 takes minutes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def test_updates_and_deletes_equal_a_dict(tmp_path: Path) -> None:
                     expected[key] = value
             bench.append(keyed(pairs, codec=(0, 3)[round_ % 2], timestamp=bench.clock.ms))
         roll(bench)
-        # Too little memory for all keys at once.
+        # The memory is too small for all keys at once.
         done = compact(bench, checkpoint, LIMITS._replace(memory_bytes=keys * 20))
         assert done is not None
         checkpoint, stats = done

@@ -1,6 +1,6 @@
 """Records of different layouts: long runs of one layout, and records that interrupt them.
 
-What is read in bulk and what is read record by record must come to the same.
+Bulk reads and reads of single records must give the same result.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def write(bench: Workbench, codec: int, attributes: int) -> list[Record]:
 @pytest.mark.parametrize("memory_bytes", [1 << 20, 120_000])
 @pytest.mark.parametrize("attributes", [0, TRANSACTIONAL])
 @pytest.mark.parametrize("codec", range(5))
-def test_the_last_record_of_each_key_stays_as_it_was(
+def test_last_record_of_each_key_stays_unchanged(
     tmp_path: Path, codec: int, attributes: int, memory_bytes: int
 ) -> None:
     bench = Workbench(tmp_path, CONFIG)

@@ -1,4 +1,4 @@
-"""Each anomaly alone, and histories that look like one but are allowed."""
+"""Each anomaly alone, and valid histories that resemble one."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def found(history: HistoryBuilder) -> set[Anomaly]:
     return set(check(history.events).anomalies)
 
 
-def good() -> HistoryBuilder:
-    """One committed transaction over two partitions, one aborted, both read to the end."""
+def valid() -> HistoryBuilder:
+    """One committed transaction over two partitions and one aborted transaction, both read to the end."""
     history = HistoryBuilder()
     history.append("t1", A, "a1")
     history.append("t1", B, "b1")
@@ -29,8 +29,8 @@ def good() -> HistoryBuilder:
     return history
 
 
-def test_a_good_history_has_no_findings() -> None:
-    verdict = check(good().events)
+def test_valid_history_has_no_findings() -> None:
+    verdict = check(valid().events)
     assert verdict.valid
     assert verdict.transactions == {"committed": 1, "aborted": 1}
     assert verdict.elements_read == 2
@@ -39,7 +39,7 @@ def test_a_good_history_has_no_findings() -> None:
 
 
 def test_the_events_may_be_in_any_order() -> None:
-    assert check(reversed(good().events)).valid
+    assert check(reversed(valid().events)).valid
 
 
 # -- reads before or without a commit ------------------------------------------------------------------------

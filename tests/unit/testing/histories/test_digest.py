@@ -15,7 +15,7 @@ def test_a_completion_needs_an_invocation() -> None:
         check(history.events)
 
 
-def test_a_call_is_not_invoked_twice_at_once() -> None:
+def test_call_is_not_invoked_twice_at_once() -> None:
     history = HistoryBuilder()
     for _ in range(2):
         history.event("p", Kind.INVOKE, End("t", True))
@@ -58,7 +58,7 @@ def test_a_transaction_has_one_end() -> None:
 
 
 @pytest.mark.parametrize("records", [{7: "a"}, {3: "a", 2: "b"}, {1: "a"}])
-def test_records_lie_within_their_span_and_in_order(records: dict[int, str]) -> None:
+def test_records_are_within_their_range_and_in_order(records: dict[int, str]) -> None:
     history = HistoryBuilder()
     history.poll(A, 2, 7, records)
     with pytest.raises(MalformedHistory, match="outside the range"):

@@ -12,7 +12,7 @@ from ruslo.testing.histories.__main__ import histories
 from tests.support.txns.histories import A, HistoryBuilder
 
 
-def good() -> HistoryBuilder:
+def valid_history() -> HistoryBuilder:
     history = HistoryBuilder()
     history.append("t", A, "a")
     history.commit("t")
@@ -20,15 +20,15 @@ def good() -> HistoryBuilder:
     return history
 
 
-def test_a_good_history(tmp_path: Path) -> None:
-    save(tmp_path / "history.jsonl", good().events)
+def test_valid_history(tmp_path: Path) -> None:
+    save(tmp_path / "history.jsonl", valid_history().events)
     result = CliRunner().invoke(histories, ["check", str(tmp_path)])
     assert result.exit_code == 0, result.output
     assert "no anomaly" in result.output
 
 
-def test_a_bad_history(tmp_path: Path) -> None:
-    history = good()
+def test_invalid_history(tmp_path: Path) -> None:
+    history = valid_history()
     history.poll(A, 0, 2, {})
     save(tmp_path / "history.jsonl", history.events)
     result = CliRunner().invoke(histories, ["check", str(tmp_path / "history.jsonl")])

@@ -43,13 +43,13 @@ def test_an_element_removed_from_the_last_read_is_reported(random: Random) -> No
     ]
     if not confirmed:
         return
-    gone = random.choice(confirmed)
+    removed = random.choice(confirmed)
     ranges = tuple(
         ReadRange(
             read_range.tp,
             read_range.start,
             read_range.end,
-            tuple(each for each in read_range.records if each != gone),
+            tuple(each for each in read_range.records if each != removed),
         )
         for read_range in read.call.ranges
     )

@@ -4,7 +4,7 @@ from ruslo.model.clock import Clock
 from ruslo.testing.simulation import SimClock
 
 
-def test_calls_happen_in_order_of_their_time() -> None:
+def test_calls_run_in_order_of_their_time() -> None:
     clock = SimClock()
     seen: list[tuple[str, int]] = []
 
@@ -21,7 +21,7 @@ def test_calls_happen_in_order_of_their_time() -> None:
     assert seen[-1] == ("late", 30)
 
 
-def test_a_call_may_ask_for_another_in_the_same_moment() -> None:
+def test_call_may_schedule_another_at_the_same_time() -> None:
     clock = SimClock()
     seen: list[int] = []
     clock.call_later(5, lambda: clock.call_at(0, lambda: seen.append(clock.monotonic_ms())))
@@ -29,14 +29,14 @@ def test_a_call_may_ask_for_another_in_the_same_moment() -> None:
     assert seen == [5]
 
 
-def test_cancelled_calls_do_not_happen() -> None:
+def test_cancelled_calls_do_not_run() -> None:
     clock = SimClock()
     timer = clock.call_later(5, lambda: 1 / 0)
     timer.cancel()
     assert not clock.step()
 
 
-def test_the_wall_clock_may_jump_and_the_other_does_not() -> None:
+def test_wall_clock_may_jump_and_the_monotonic_clock_does_not() -> None:
     clock: Clock = (sim := SimClock(epoch_ms=1_000))
     sim.run_for(50)
     assert (clock.now_ms(), clock.monotonic_ms()) == (1_050, 50)
@@ -44,5 +44,5 @@ def test_the_wall_clock_may_jump_and_the_other_does_not() -> None:
     assert (clock.now_ms(), clock.monotonic_ms()) == (550, 50)
 
 
-def test_the_same_seed_gives_the_same_chance() -> None:
+def test_same_seed_gives_the_same_random_numbers() -> None:
     assert [SimClock(7).random.random() for _ in range(2)] == [SimClock(7).random.random()] * 2

@@ -5,7 +5,7 @@ from ruslo.testing.simulation.connection import Connection, NetworkFaults, OnRep
 
 
 class Echo:
-    """Answers with what it was sent, in upper case."""
+    """A server that responds with the request in upper case."""
 
     def __init__(self, faults: NetworkFaults, *, strict: bool, seed: int = 0) -> None:
         self.clock = SimClock(seed)
@@ -28,7 +28,7 @@ class Echo:
 ALWAYS_SLOW = NetworkFaults(LineFaults(slow=1.0, usual_ms=0, slow_ms=3_000))
 
 
-def test_an_answer_comes_once() -> None:
+def test_response_arrives_once() -> None:
     echo = Echo(NetworkFaults(), strict=False)
     connection = echo.connect()
     for text in "abc":
@@ -44,11 +44,11 @@ def test_a_request_times_out() -> None:
     echo.clock.run_for(2)
     assert echo.replies == [None]
     echo.clock.run_for(10_000)
-    assert echo.arrived == ["a"], "late, but it arrives"
+    assert echo.arrived == ["a"], "the request arrives late"
     assert echo.replies == [None]
 
 
-def test_a_strict_connection_delivers_nothing_once_it_is_closed() -> None:
+def test_strict_connection_delivers_nothing_after_it_is_closed() -> None:
     echo = Echo(ALWAYS_SLOW, strict=True)
     connection = echo.connect()
     echo.send(connection, "a", timeout_ms=1)

@@ -18,7 +18,7 @@ def disk_with_folder() -> MemoryDisk:
     return disk
 
 
-def test_files_grow_are_read_and_cut() -> None:
+def test_files_are_appended_read_and_truncated() -> None:
     disk = disk_with_folder()
     file = disk.open(f"{FOLDER}/0.log", create=True)
     file.append(b"abc")
@@ -57,7 +57,7 @@ def test_names() -> None:
         disk.sync_directory("/sim/t-0-gone")
 
 
-def test_what_was_synced_survives_and_the_rest_may_not() -> None:
+def test_synced_bytes_survive_and_others_may_not() -> None:
     ends: set[int] = set()
     for seed in range(40):
         disk = disk_with_folder()
@@ -77,7 +77,7 @@ def test_what_was_synced_survives_and_the_rest_may_not() -> None:
     assert ends == {6, 7, 8, 9}
 
 
-def test_a_cut_that_was_not_synced_may_be_undone() -> None:
+def test_unsynced_truncation_may_be_undone() -> None:
     found: set[bytes] = set()
     for seed in range(40):
         disk = disk_with_folder()
@@ -93,7 +93,7 @@ def test_a_cut_that_was_not_synced_may_be_undone() -> None:
     assert found == {b"ab", b"abcdef"}
 
 
-def test_what_is_left_after_a_power_loss_outlives_the_next_one() -> None:
+def test_bytes_left_by_a_power_failure_survive_the_next_one() -> None:
     disk = disk_with_folder()
     disk.write_file(f"{FOLDER}/a", b"1234567890" * 9)
     disk.lose_power(Random(3), FOLDER)
@@ -115,7 +115,7 @@ def test_a_renamed_file_has_one_of_its_names() -> None:
         seen.add(
             tuple((name, disk.read_file(f"{FOLDER}/{name}")) for name in sorted(disk.list_names(FOLDER)))
         )
-    # Nothing is ever left of the old file alone: its name was free before the new one took it.
+    # The old file never remains alone: its name was free before the new file got it.
     assert seen == {
         (("0.log", b"old"), ("0.log.swap", b"new")),
         (("0.log.deleted", b"old"), ("0.log.swap", b"new")),
@@ -124,7 +124,7 @@ def test_a_renamed_file_has_one_of_its_names() -> None:
     }
 
 
-def test_a_file_that_was_renamed_over_is_back_with_its_name() -> None:
+def test_replaced_file_returns_with_its_name() -> None:
     seen = set()
     for seed in range(20):
         disk = disk_with_folder()
@@ -138,7 +138,7 @@ def test_a_file_that_was_renamed_over_is_back_with_its_name() -> None:
     assert seen == {(("a", b"old"), ("b", b"new")), (("a", b"new"),)}
 
 
-def test_a_deletion_that_was_not_synced_may_be_undone() -> None:
+def test_unsynced_deletion_may_be_undone() -> None:
     seen = set()
     for seed in range(20):
         disk = disk_with_folder()
@@ -150,7 +150,7 @@ def test_a_deletion_that_was_not_synced_may_be_undone() -> None:
     assert seen == {(), ("a",), ("b",), ("a", "b")}
 
 
-def test_a_move_of_a_directory_is_safe_once_the_one_above_is_synced() -> None:
+def test_directory_rename_is_durable_once_its_parent_is_synced() -> None:
     for seed in range(10):
         disk = disk_with_folder()
         disk.replace_file(f"{FOLDER}/a", b"content")
@@ -161,7 +161,7 @@ def test_a_move_of_a_directory_is_safe_once_the_one_above_is_synced() -> None:
         assert disk.read_file(f"{FOLDER}.deleted/a") == b"content"
 
 
-def test_a_name_that_was_not_synced_may_be_lost() -> None:
+def test_unsynced_name_may_be_lost() -> None:
     found: set[bytes | None] = set()
     for seed in range(40):
         disk = disk_with_folder()
@@ -177,7 +177,7 @@ def test_a_name_that_was_not_synced_may_be_lost() -> None:
     assert found == {b"old", b"new", b"", None}
 
 
-def test_a_new_name_is_lost_only_with_those_that_came_after_it() -> None:
+def test_new_name_is_lost_only_with_later_ones() -> None:
     seen = set()
     for seed in range(40):
         disk = disk_with_folder()
@@ -188,14 +188,14 @@ def test_a_new_name_is_lost_only_with_those_that_came_after_it() -> None:
     assert seen == {(), ("c",), ("c", "a"), ("c", "a", "b")}
 
 
-def test_other_folders_keep_their_power() -> None:
+def test_other_folders_keep_their_files() -> None:
     disk = disk_with_folder()
     disk.write_file("/sim/t-1", b"not synced")
     disk.lose_power(Random(1), FOLDER)
     assert disk.read_file("/sim/t-1") == b"not synced"
 
 
-def test_a_renamed_directory_is_back_as_a_whole_or_not_at_all() -> None:
+def test_directory_rename_is_atomic() -> None:
     seen = set()
     for seed in range(20):
         disk = MemoryDisk(SimClock())

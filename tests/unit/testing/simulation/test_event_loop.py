@@ -8,13 +8,13 @@ from ruslo.testing.simulation import SimClock
 from ruslo.testing.simulation.event_loop import SimEventLoop
 
 
-def test_calls_happen_in_order_and_in_virtual_time() -> None:
+def test_calls_run_in_order_and_in_virtual_time() -> None:
     clock = SimClock()
     loop = SimEventLoop(clock)
     happened: list[tuple[str, float]] = []
 
-    def note(what: str) -> None:
-        happened.append((what, asyncio.get_running_loop().time()))
+    def note(label: str) -> None:
+        happened.append((label, asyncio.get_running_loop().time()))
 
     with loop.running():
         asyncio.get_running_loop().call_later(3600, note, "much later")
@@ -25,20 +25,20 @@ def test_calls_happen_in_order_and_in_virtual_time() -> None:
     assert happened == [("soon", 0.0), ("half a second", 0.5), ("much later", 3600.0)]
 
 
-def test_futures_tell_in_the_next_turn() -> None:
+def test_future_callbacks_run_in_the_next_iteration() -> None:
     clock = SimClock()
     loop = SimEventLoop(clock)
-    heard: list[int] = []
+    received: list[int] = []
     with loop.running():
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(lambda done: heard.append(done.result()))
+        future.add_done_callback(lambda done: received.append(done.result()))
         future.set_result(7)
-        assert heard == []
+        assert received == []
         clock.run_for(0)
-    assert heard == [7]
+    assert received == [7]
 
 
-def test_what_a_callback_raises_is_not_lost() -> None:
+def test_callback_errors_are_reported() -> None:
     clock = SimClock()
     loop = SimEventLoop(clock)
 
@@ -54,7 +54,7 @@ def test_what_a_callback_raises_is_not_lost() -> None:
         run()
 
 
-def test_it_runs_only_within() -> None:
+def test_loop_runs_only_within_its_context() -> None:
     with SimEventLoop(SimClock()).running():
         pass
     with pytest.raises(RuntimeError, match="no running event loop"):

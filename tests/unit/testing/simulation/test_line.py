@@ -4,7 +4,7 @@ from ruslo.testing.simulation import Line, LineFaults, SimClock
 
 
 def arrivals(faults: LineFaults, count: int = 200) -> list[int]:
-    """Numbers in the order in which they arrive; one is sent every millisecond."""
+    """The numbers in the order of arrival; one is sent every millisecond."""
     clock = SimClock(1)
     line = Line(clock, faults)
     arrived: list[int] = []
@@ -15,11 +15,11 @@ def arrivals(faults: LineFaults, count: int = 200) -> list[int]:
     return arrived
 
 
-def test_a_good_line_is_late_but_keeps_the_order() -> None:
+def test_slow_line_keeps_the_order() -> None:
     assert arrivals(LineFaults(slow=0.3)) == list(range(200))
 
 
-def test_a_bad_line_loses_and_repeats_but_nothing_overtakes() -> None:
+def test_faulty_line_loses_and_repeats_but_keeps_the_order() -> None:
     arrived = arrivals(LineFaults(lost=0.2, repeated=0.2, slow=0.1))
     assert arrived == sorted(arrived)
     assert 100 < len(set(arrived)) < 200

@@ -40,7 +40,7 @@ missing = users_assignors:NotThere
 
 @pytest.fixture
 def _package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An installed package of a user."""
+    """Install a package with custom assignors."""
     (tmp_path / "users_assignors.py").write_text(MODULE)
     info = tmp_path / "users_assignors-1.0.dist-info"
     info.mkdir()
@@ -54,7 +54,7 @@ def test_built_in_assignors_need_no_package() -> None:
     assert found == dict(BUILTIN_ASSIGNORS)
 
 
-def test_kafkas_class_names_stand_for_ours() -> None:
+def test_kafkas_class_names_map_to_ours() -> None:
     names = [
         "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
         "org.apache.kafka.coordinator.group.assignor.UniformAssignor",
@@ -64,18 +64,18 @@ def test_kafkas_class_names_stand_for_ours() -> None:
 
 
 @pytest.mark.usefixtures("_package")
-def test_a_users_class_is_loaded_by_its_entry_point() -> None:
+def test_custom_assignor_is_loaded_by_its_entry_point() -> None:
     found = load_assignors(["uniform", "mine", "ready"])
     assert list(found) == ["uniform", "mine", "ready"]
     mine = found["mine"]
     assert (mine.name, mine.needs_lag) == ("mine", False)
     assert mine.assign(GroupSpec("g", {}, {}, True)) == {"g": {}}
-    assert found["ready"].needs_lag, "who does not say gets the lags"
+    assert found["ready"].needs_lag, "an assignor without needs_lag gets the lags"
 
 
 @pytest.mark.usefixtures("_package")
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "expected"),
     [
         ("unheard-of", "no installed package provides.*Use one of uniform.*mine"),
         ("empty", "has no method assign"),
@@ -83,6 +83,6 @@ def test_a_users_class_is_loaded_by_its_entry_point() -> None:
         ("missing", "NotThere"),
     ],
 )
-def test_an_assignor_that_cannot_be_loaded_stops_the_node(name: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=f"(?s){said}"):
+def test_assignor_that_cannot_be_loaded_stops_the_node(name: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=f"(?s){expected}"):
         load_assignors(["uniform", name])

@@ -32,10 +32,10 @@ class Stub:
 def outcome(work: Callable[[GroupSpec], Assignment], timeout_ms: int = 20_000) -> AssignorResult:
     results: list[AssignorResult] = []
 
-    async def story() -> None:
+    async def scenario() -> None:
         results.append(await AssignorRunner({"stub": Stub(work)}, timeout_ms).run("stub", GROUP))
 
-    run(story())
+    run(scenario())
     return results[0]
 
 
@@ -43,7 +43,7 @@ def fails(_: GroupSpec) -> Assignment:
     raise ValueError("I give up")
 
 
-def leaves(_: GroupSpec) -> Assignment:
+def returns_late(_: GroupSpec) -> Assignment:
     raise SystemExit(3)
 
 
@@ -54,7 +54,7 @@ def test_a_valid_result_is_checked_and_returned() -> None:
     }
 
 
-def test_it_runs_beside_the_event_loop() -> None:
+def test_assignor_runs_outside_the_event_loop() -> None:
     threads: list[threading.Thread] = []
 
     def assign(_: GroupSpec) -> Assignment:
@@ -67,18 +67,18 @@ def test_it_runs_beside_the_event_loop() -> None:
 
 def test_errors_become_failures() -> None:
     assert outcome(fails) == AssignorFailure("stub", "raised ValueError: I give up")
-    assert outcome(leaves) == AssignorFailure("stub", "raised SystemExit: 3")
+    assert outcome(returns_late) == AssignorFailure("stub", "raised SystemExit: 3")
     twice = outcome(lambda _: {"a": {TOPIC: [0, 1]}, "b": {TOPIC: [1]}})
     assert isinstance(twice, AssignorFailure)
     assert "to both" in twice.message
 
 
-async def test_an_unknown_assignor_is_a_failure() -> None:
+async def test_unknown_assignor_is_a_failure() -> None:
     result = await AssignorRunner({}, 1000).run("stub", GROUP)
     assert isinstance(result, AssignorFailure)
 
 
-def test_a_slow_assignor_times_out_and_is_rejected_until_it_ends() -> None:
+def test_slow_assignor_times_out_and_is_rejected_until_it_ends() -> None:
     free = threading.Event()
     calls: list[int] = []
 
@@ -87,7 +87,7 @@ def test_a_slow_assignor_times_out_and_is_rejected_until_it_ends() -> None:
         assert free.wait(20)
         return {"a": {TOPIC: [0, 1]}}
 
-    async def story() -> None:
+    async def scenario() -> None:
         runner = AssignorRunner({"stub": Stub(assign), "other": Stub(lambda _: {"a": {TOPIC: [0, 1]}})}, 30)
         slow = await runner.run("stub", GROUP)
         assert isinstance(slow, AssignorFailure)
@@ -103,7 +103,7 @@ def test_a_slow_assignor_times_out_and_is_rejected_until_it_ends() -> None:
             results.append(await runner.run("stub", GROUP))
             await asyncio.sleep(0.001)
 
-    run(story())
+    run(scenario())
     free.set()
 
 
@@ -118,9 +118,9 @@ def test_calls_of_one_assignor_do_not_overlap() -> None:
         running.pop()
         return {"a": {TOPIC: [0, 1]}}
 
-    async def story() -> None:
+    async def scenario() -> None:
         runner = AssignorRunner({"stub": Stub(assign)}, 20_000)
         await asyncio.gather(*(runner.run("stub", GROUP) for _ in range(5)))
 
-    run(story())
+    run(scenario())
     assert most == [1] * 5

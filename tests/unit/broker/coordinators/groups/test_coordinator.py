@@ -1,4 +1,4 @@
-"""Shards come and go with leadership, and are what their logs say."""
+"""Group shards load and unload with the leadership of their partitions, and equal the state of their logs."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def committed(offset: int, partition: int = 0) -> tuple[bytes, bytes | None]:
 
 
 def write(node: LiveNode, *records: tuple[bytes | None, bytes | None], **settings: int) -> None:
-    """Put a batch into the offsets log behind the coordinator's back."""
+    """Append a batch to the offsets log without the coordinator."""
     listed = [Record(at, NOW, key, value) for at, (key, value) in enumerate(records)]
     node.partition(OFFSETS).append_records(build_batch(listed, **settings), NOW)
 
 
-async def test_what_was_committed_is_there_after_a_restart(tmp_path: Path) -> None:
+async def test_committed_state_survives_a_restart(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create("t", partitions=4)
         await find_coordinator(client, "g")
@@ -65,7 +65,7 @@ async def test_what_was_committed_is_there_after_a_restart(tmp_path: Path) -> No
         assert {group.group_id for group in listed.groups} == {f"group-{n}" for n in range(100)}
 
 
-async def test_a_long_load_leaves_the_loop_free_and_tells_clients_to_wait(
+async def test_long_load_leaves_the_loop_free_and_clients_retry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:
@@ -115,7 +115,7 @@ def test_unknown_types_are_skipped_and_unknown_versions_reject_the_partition(
     key, value = committed(5)
     assert value is not None
 
-    async def story() -> None:
+    async def scenario() -> None:
         async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:
             await node.create("t", partitions=4)
             await find_coordinator(client, "g")
@@ -132,7 +132,7 @@ def test_unknown_types_are_skipped_and_unknown_versions_reject_the_partition(
             assert (listed.error_code, listed.groups) == (0, [])
 
     with caplog.at_level(logging.WARNING):
-        run(story())
+        run(scenario())
 
 
 async def test_offsets_of_a_deleted_topic_are_removed(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ async def test_offsets_of_a_deleted_topic_are_removed(tmp_path: Path) -> None:
         assert await fetch_offsets(client, "g") == {}
 
 
-async def test_without_the_topic_requests_get_not_coordinator(tmp_path: Path) -> None:
+async def test_requests_get_not_coordinator_without_the_topic(tmp_path: Path) -> None:
     async with live_node(tmp_path) as node, connected(node.bootstrap) as client:
         await node.create("t")
         assert await commit(client, "g", {0: 1}) == [ErrorCode.NOT_COORDINATOR]
@@ -154,7 +154,7 @@ async def test_without_the_topic_requests_get_not_coordinator(tmp_path: Path) ->
         assert (listed.error_code, listed.groups) == (0, [])
 
 
-async def test_the_offsets_topic_may_be_deleted_and_recreated(tmp_path: Path) -> None:
+async def test_offsets_topic_may_be_deleted_and_recreated(tmp_path: Path) -> None:
     async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:
         await node.create("t", partitions=4)
         await find_coordinator(client, "g")

@@ -1,4 +1,4 @@
-"""Commits through a whole node, and what stands in the log of ``__consumer_offsets`` afterwards."""
+"""Offset commits through a whole node, and the resulting ``__consumer_offsets`` log."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ OFFSETS = "__consumer_offsets"
 
 
 def batches(node: LiveNode, index: int = 0) -> list[BatchHeader]:
-    """Headers of all batches in the offsets log."""
+    """The headers of all batches in the offsets log."""
     log = node.partition(OFFSETS, index).log
     headers: list[BatchHeader] = []
     offset = log.start_offset
@@ -86,7 +86,9 @@ async def test_concurrent_commits_share_a_batch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("linger", "most"), [("0", 20), ("5", 5)])
-async def test_linger_limits_how_long_records_are_collected(tmp_path: Path, linger: str, most: int) -> None:
+async def test_linger_limits_the_time_that_records_are_collected(
+    tmp_path: Path, linger: str, most: int
+) -> None:
     properties = {**ONE_PARTITION, "group.coordinator.append.linger.ms": linger}
     async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
         await ready(node, client)
@@ -132,7 +134,7 @@ async def test_responses_wait_for_the_commit(tmp_path: Path, held_disks: dict[st
             assert await reading == {0: 7}
 
 
-async def test_a_commit_that_times_out_is_retriable(tmp_path: Path, held_disks: dict[str, HeldDisk]) -> None:
+async def test_commit_that_times_out_is_retriable(tmp_path: Path, held_disks: dict[str, HeldDisk]) -> None:
     properties = {**ONE_PARTITION, "offsets.commit.timeout.ms": "30"}
     async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
         await ready(node, client)
@@ -144,13 +146,11 @@ async def test_a_commit_that_times_out_is_retriable(tmp_path: Path, held_disks: 
         log = node.partition(OFFSETS).log
         await until(lambda: log.high_watermark == 1)
         assert await commit(client, "g", {1: 8}) == [ErrorCode.NONE]
-        # It was written and committed later.
+        # The commit was written and committed later.
         assert await fetch_offsets(client, "g") == {0: 7, 1: 8}
 
 
-async def test_an_offset_that_was_not_committed_in_time_is_not_readable(
-    tmp_path: Path, held_disks: dict[str, HeldDisk]
-) -> None:
+async def test_uncommitted_offset_is_not_readable(tmp_path: Path, held_disks: dict[str, HeldDisk]) -> None:
     properties = {**ONE_PARTITION, "offsets.commit.timeout.ms": "30"}
     async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
         await ready(node, client)
@@ -203,7 +203,7 @@ async def test_offsets_of_a_marker_are_not_readable_before_it_is_committed(
         assert await reading == {0: 9}
 
 
-async def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_append_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with (
         live_node(tmp_path, ONE_PARTITION) as node,
         connected(node.bootstrap) as client,
@@ -224,29 +224,29 @@ async def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytes
         client.send(commit_request("g", {0: 2, 1: 2}), BY_NAME)
         joined = await member.receive(JoinGroupResponse)
         assert joined.error_code == ErrorCode.NOT_COORDINATOR
-        refused = await client.receive(OffsetCommitResponse)
-        assert set(commit_codes(refused)) == {ErrorCode.NOT_COORDINATOR}
+        rejected = await client.receive(OffsetCommitResponse)
+        assert set(commit_codes(rejected)) == {ErrorCode.NOT_COORDINATOR}
         monkeypatch.setattr(type(partition), "append_records", real)
         await until(lambda: node.node.broker.groups.is_active(0))
-        # The machine had replayed the commit already; after the reload it has only the state of the log.
+        # The machine had already replayed the commit. After the reload it has only the state of the log.
         assert await fetch_offsets(client, "g") == {0: 1}
         assert await commit(client, "g", {0: 3}) == [ErrorCode.NONE]
         assert await fetch_offsets(client, "g") == {0: 3}
 
 
-async def test_a_record_that_cannot_be_replayed_never_reaches_the_log(
+async def test_record_that_cannot_be_replayed_is_not_appended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:
         await ready(node, client)
         real = GroupShard.replay
 
-        def stumbling(shard: GroupShard, record: GroupRecord, offset: int) -> None:
+        def failing_replay(shard: GroupShard, record: GroupRecord, offset: int) -> None:
             if isinstance(record.key, OffsetCommitKey) and record.key.group == "bad":
                 raise ValueError("a bug of ours")
             real(shard, record, offset)
 
-        monkeypatch.setattr(GroupShard, "replay", stumbling)
+        monkeypatch.setattr(GroupShard, "replay", failing_replay)
         client.send(commit_request("g", {0: 1}), BY_NAME)
         client.send(commit_request("bad", {0: 1}), BY_NAME)
         codes = [commit_codes(await client.receive(OffsetCommitResponse)) for _ in range(2)]
@@ -256,7 +256,7 @@ async def test_a_record_that_cannot_be_replayed_never_reaches_the_log(
         assert await fetch_offsets(client, "g") == {0: 1}
 
 
-async def test_a_change_that_is_too_large_fails_alone(tmp_path: Path) -> None:
+async def test_too_large_change_does_not_affect_the_others(tmp_path: Path) -> None:
     async with live_node(tmp_path, ONE_PARTITION) as node, connected(node.bootstrap) as client:
         await ready(node, client)
         await node.alter(OFFSETS, max_message_bytes="1000")
@@ -288,7 +288,7 @@ async def test_timers_run(tmp_path: Path) -> None:
         assert await commit(client, "g", {0: 1}) == [ErrorCode.NONE]
 
 
-async def test_a_parked_join_fails_when_the_node_stops(tmp_path: Path) -> None:
+async def test_parked_join_fails_when_the_node_stops(tmp_path: Path) -> None:
     properties = {**ONE_PARTITION, "group.initial.rebalance.delay.ms": "60000"}
     async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
         await ready(node, client)

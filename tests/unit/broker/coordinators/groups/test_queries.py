@@ -1,4 +1,4 @@
-"""Assignors through a whole node: a user's own, its faults, lags, and what DescribeConfigs tells of it."""
+"""Assignors through a whole node: custom assignors, their failures, lags, and DescribeConfigs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PROPERTIES = {
 
 
 class Script:
-    """A user's assignor that does what the test tells it, and remembers what it was given."""
+    """A custom assignor that the test scripts, and that records its arguments."""
 
     def __init__(self) -> None:
         self.seen: list[GroupSpec] = []
@@ -61,7 +61,7 @@ class Script:
 
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
-    """Installed as the assignor ``scripted``."""
+    """Install the script as the assignor ``scripted``."""
     script = Script()
     module = ModuleType("scripted_assignor")
     module.script = script  # type: ignore[attr-defined]
@@ -84,7 +84,7 @@ async def ready_node(directory: Path, assignors: str) -> AsyncIterator[tuple[Liv
 
 
 class Member:
-    """Owns whatever it is given."""
+    """A consumer group member that owns every partition assigned to it."""
 
     def __init__(self, client: RawClient, name: str) -> None:
         self._client = client
@@ -101,8 +101,8 @@ class Member:
         assert response.error_code == 0, response.error_message
         self._epoch = response.member_epoch
         if response.assignment is not None:
-            given = response.assignment.topic_partitions
-            self.partitions = sorted(index for topic in given for index in topic.partitions)
+            groups_seen = response.assignment.topic_partitions
+            self.partitions = sorted(index for topic in groups_seen for index in topic.partitions)
         return response
 
     async def beat_until(self, count: int) -> None:
@@ -127,7 +127,7 @@ async def described(client: RawClient) -> DescribedGroup:
     return group
 
 
-async def test_a_users_assignor_decides(tmp_path: Path, script: Script) -> None:
+async def test_custom_assignor_computes_the_target(tmp_path: Path, script: Script) -> None:
     async with ready_node(tmp_path, "scripted,uniform") as (node, client):
         assert (await node.produce(client, batch_of(b"1", b"2", b"3"), index=2)).error_code == 0
         member = Member(client, "m")
@@ -139,10 +139,10 @@ async def test_a_users_assignor_decides(tmp_path: Path, script: Script) -> None:
         assert "ruslo.assignor.error" not in await group_configs(client)
 
 
-def test_a_faulty_assignor_leaves_the_target_and_shows_its_error(
+def test_failing_assignor_keeps_the_target_and_reports_its_error(
     tmp_path: Path, script: Script, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with ready_node(tmp_path, "scripted") as (node, client):
             first, second = Member(client, "a"), Member(client, "b")
             await first.beat_until(4)
@@ -160,7 +160,7 @@ def test_a_faulty_assignor_leaves_the_target_and_shows_its_error(
             assert first.partitions == [0, 1, 2, 3]
             assert second.partitions == []
 
-    run(story())
+    run(scenario())
     assert "'scripted' failed for group 'g'" in caplog.text
 
 
@@ -177,11 +177,11 @@ async def test_lags_are_computed_from_logs_and_commits(tmp_path: Path) -> None:
             await first.beat()
             await second.beat()
             await asyncio.sleep(0.001)
-        # The one partition that is far behind weighs as much as all the others.
+        # The only partition with a large lag weighs as much as all the others.
         assert [0] in (first.partitions, second.partitions)
 
 
-async def test_a_groups_own_settings_hold(tmp_path: Path) -> None:
+async def test_group_configs_take_effect(tmp_path: Path) -> None:
     async with ready_node(tmp_path, "uniform") as (_, client):
         member = Member(client, "m")
         assert (await member.beat()).heartbeat_interval_ms == 10
@@ -197,7 +197,7 @@ async def test_a_groups_own_settings_hold(tmp_path: Path) -> None:
         assert (await member.beat()).heartbeat_interval_ms == 77
 
 
-async def test_a_node_does_not_start_with_an_assignor_it_lacks(tmp_path: Path) -> None:
+async def test_node_does_not_start_with_a_missing_assignor(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"group\.consumer\.assignors names 'unknown'"):
         async with ready_node(tmp_path, "uniform,unknown"):
             pass

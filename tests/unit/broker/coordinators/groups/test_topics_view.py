@@ -16,7 +16,7 @@ ID = b"0123456789abcdef"
 
 
 class Cluster:
-    """A metadata log that commits at once, and the names that each commit changed."""
+    """A metadata log that commits at once and collects the topic names that each commit changed."""
 
     def __init__(self) -> None:
         self.metadata = MetadataLoader()
@@ -47,7 +47,7 @@ def topic(*partitions: PartitionRecord) -> list[Message]:
     return [TopicRecord(name="t", topic_id=ID), *partitions]
 
 
-def test_shows_topics_by_name_and_id() -> None:
+def test_topics_by_name_and_id() -> None:
     cluster = Cluster()
     cluster.commit(*topic(partition(0, 1), partition(1, 1)))
     assert cluster.changed == {"t"}
@@ -67,7 +67,7 @@ def test_racks_are_those_of_the_replicas() -> None:
     assert info.racks == (frozenset({"a", "b"}), frozenset())
 
 
-def test_a_broker_in_another_rack_changes_its_topics() -> None:
+def test_broker_in_another_rack_changes_its_topics() -> None:
     cluster = Cluster()
     cluster.commit(broker(1, "a"), broker(2, "b"))
     cluster.commit(*topic(partition(0, 1)))
@@ -80,7 +80,7 @@ def test_a_broker_in_another_rack_changes_its_topics() -> None:
     assert info.racks == (frozenset({"c"}),)
 
 
-def test_only_what_matters_to_groups_counts_as_a_change() -> None:
+def test_only_relevant_changes_count() -> None:
     cluster = Cluster()
     cluster.commit(*topic(partition(0, 1, 2)))
     cluster.commit(PartitionChangeRecord(partition_id=0, topic_id=ID, leader=2, isr=[2]))
@@ -94,7 +94,7 @@ def test_only_what_matters_to_groups_counts_as_a_change() -> None:
     assert info.partition_count == 2
 
 
-def test_a_deleted_topic_is_not_found() -> None:
+def test_deleted_topic_is_not_found() -> None:
     cluster = Cluster()
     cluster.commit(*topic(partition(0, 1)))
     assert cluster.view.by_id(ID) is not None

@@ -32,7 +32,7 @@ PROPERTIES = {
 
 
 class Controller:
-    """Answers every request with the same result, when the test lets it."""
+    """A controller with the same result for every request, sent when the test allows it."""
 
     def __init__(self, result: CreatableTopicResult | KafkaError) -> None:
         self.result = result
@@ -42,9 +42,9 @@ class Controller:
     def submit(self, request: Message) -> asyncio.Future[Message]:
         assert isinstance(request, CreateTopicsRequest)
         self.requests.append(request)
-        return asyncio.ensure_future(self._answer())
+        return asyncio.ensure_future(self._respond())
 
-    async def _answer(self) -> Message:
+    async def _respond(self) -> Message:
         await self.open.wait()
         if isinstance(self.result, KafkaError):
             raise self.result
@@ -56,13 +56,13 @@ def offsets_topic(controller: Controller, plan: TopicPlan = OFFSETS_PLAN) -> Int
     return InternalTopic(plan, lambda: config, controller)
 
 
-async def test_is_created_once_for_all_clients() -> None:
+async def test_topic_is_created_once_for_all_clients() -> None:
     controller = Controller(CreatableTopicResult(name="__consumer_offsets"))
     topic = offsets_topic(controller)
-    asking = [asyncio.create_task(topic.create()) for _ in range(3)]
+    waiting = [asyncio.create_task(topic.create()) for _ in range(3)]
     await asyncio.sleep(0)
     controller.open.set()
-    await asyncio.gather(*asking)
+    await asyncio.gather(*waiting)
     (request,) = controller.requests
     (created,) = request.topics
     assert (created.name, created.num_partitions, created.replication_factor) == (
@@ -78,7 +78,7 @@ async def test_is_created_once_for_all_clients() -> None:
 
 
 @pytest.mark.parametrize(
-    ("result", "said"),
+    ("result", "logged"),
     [
         (
             CreatableTopicResult(
@@ -91,10 +91,10 @@ async def test_is_created_once_for_all_clients() -> None:
         (KafkaError(ErrorCode.NOT_CONTROLLER, "no leader"), "no leader"),
     ],
 )
-def test_a_failure_is_said_once_and_tried_again(
-    result: CreatableTopicResult | KafkaError, said: str, caplog: pytest.LogCaptureFixture
+def test_failure_is_logged_once_and_retried(
+    result: CreatableTopicResult | KafkaError, logged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         controller = Controller(result)
         controller.open.set()
         topic = offsets_topic(controller)
@@ -104,24 +104,24 @@ def test_a_failure_is_said_once_and_tried_again(
         assert len(controller.requests) == 2
 
     with caplog.at_level(logging.ERROR):
-        run(story())
+        run(scenario())
     (record,) = caplog.records
-    assert said in record.getMessage()
+    assert logged in record.getMessage()
 
 
-def test_a_topic_that_another_node_has_created_is_used(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
+def test_topic_created_by_another_node_is_used(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
         exists = CreatableTopicResult(name="x", error_code=ErrorCode.TOPIC_ALREADY_EXISTS)
         controller = Controller(exists)
         controller.open.set()
         await offsets_topic(controller).create()
 
     with caplog.at_level(logging.ERROR):
-        run(story())
+        run(scenario())
     assert caplog.records == []
 
 
-async def test_the_transaction_log_is_never_led_by_a_replica_that_fell_behind() -> None:
+async def test_transaction_log_has_no_unclean_elections() -> None:
     controller = Controller(CreatableTopicResult(name="__transaction_state"))
     controller.open.set()
     await offsets_topic(controller, TRANSACTIONS_PLAN).create()

@@ -30,13 +30,13 @@ def test_records_are_decoded_as_they_were_encoded() -> None:
     assert second == (1, other.key, None, 0)
 
 
-def test_a_batch_equals_that_of_kafkas_coordinator() -> None:
+def test_batch_equals_that_of_kafkas_coordinator() -> None:
     header = read_header(encode_batch([ENCODED], NOW, compression=3, base_sequence=0))
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (-1, -1, 0)
     assert (header.codec, header.is_transactional, header.base_timestamp) == (3, False, NOW)
 
 
-def test_a_transactional_batch_names_its_producer() -> None:
+def test_transactional_batch_names_its_producer() -> None:
     header = read_header(encode_batch([ENCODED], NOW, base_sequence=0, producer=Producer(9, 2)))
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 2, 0)
     assert header.is_transactional
@@ -51,14 +51,14 @@ def test_the_size_is_never_underestimated() -> None:
 @pytest.mark.parametrize("record_type", [11, 99])
 def test_unsupported_record_types_are_skipped(record_type: int, caplog: pytest.LogCaptureFixture) -> None:
     key, value = ENCODED
-    stranger = record_type.to_bytes(2, "big") + b"whatever"
-    batch = build_batch([Record(0, NOW, stranger, b"?"), Record(1, NOW, key, value)])
+    unknown = record_type.to_bytes(2, "big") + b"whatever"
+    batch = build_batch([Record(0, NOW, unknown, b"?"), Record(1, NOW, key, value)])
     with caplog.at_level(logging.WARNING):
         assert list(decode_records(batch, GROUP_RECORDS)) == [(1, COMMIT.key, COMMIT.value, COMMIT.version)]
     assert f"type {record_type}" in caplog.text
 
 
-def test_an_unknown_value_version_is_an_error() -> None:
+def test_unknown_value_version_is_an_error() -> None:
     key, value = ENCODED
     assert value is not None
     newer = (77).to_bytes(2, "big") + value[2:]
@@ -66,6 +66,6 @@ def test_an_unknown_value_version_is_an_error() -> None:
         list(decode_records(build_batch([Record(0, NOW, key, newer)]), GROUP_RECORDS))
 
 
-def test_a_record_without_key_is_an_error() -> None:
+def test_record_without_a_key_is_an_error() -> None:
     with pytest.raises(ProtocolError, match="no key"):
         list(decode_records(build_batch([Record(0, NOW, None, b"v")]), GROUP_RECORDS))

@@ -1,4 +1,4 @@
-"""Offsets of a transaction: what happens between the question to its coordinator and the write."""
+"""Transactional offset commits: between the verification by the transaction coordinator and the append."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ V1, V2 = 4, 5
 
 
 class Groups:
-    """A group coordinator that takes whatever reaches it."""
+    """A group coordinator that accepts every request."""
 
     def __init__(self) -> None:
         self.taken = 0
@@ -87,27 +87,27 @@ def codes(response: Message) -> list[ErrorCode]:
     return [ErrorCode(each.error_code) for topic in response.topics for each in topic.partitions]
 
 
-@pytest.mark.parametrize("said", [ErrorCode.NONE, ErrorCode.PRODUCER_FENCED])
-async def test_a_verification_that_a_marker_overtook_is_repeated(tmp_path: Path, said: ErrorCode) -> None:
-    """It was the marker of the transaction before, or its own: the coordinator knows."""
+@pytest.mark.parametrize("verified", [ErrorCode.NONE, ErrorCode.PRODUCER_FENCED])
+async def test_verification_overtaken_by_a_marker_is_repeated(tmp_path: Path, verified: ErrorCode) -> None:
+    """The marker may belong to the previous transaction or to this one; only the coordinator knows."""
     async with on_bench(tmp_path) as bench:
         partition = bench.partition(GROUP_OFFSETS_TOPIC)
         committing = Committing(tmp_path, partition)
         promise = committing.commit(V2)
-        end_a_transaction(partition, EPOCH if said is ErrorCode.NONE else EPOCH + 1, 2)
+        end_a_transaction(partition, EPOCH if verified is ErrorCode.NONE else EPOCH + 1, 2)
         await committing.coordinators.respond(0)
         assert committing.groups.taken == 0
         assert not promise.done()
-        await committing.coordinators.respond(1, said)
+        await committing.coordinators.respond(1, verified)
         response = await promise
-        if said is ErrorCode.NONE:
+        if verified is ErrorCode.NONE:
             assert committing.groups.taken == 1
         else:
             assert committing.groups.taken == 0
             assert codes(response) == [ErrorCode.INVALID_PRODUCER_EPOCH]
 
 
-async def test_an_epoch_of_version_1_outlives_its_transactions(tmp_path: Path) -> None:
+async def test_epoch_of_version_1_outlives_its_transactions(tmp_path: Path) -> None:
     async with on_bench(tmp_path) as bench:
         partition = bench.partition(GROUP_OFFSETS_TOPIC)
         committing = Committing(tmp_path, partition)

@@ -1,4 +1,4 @@
-"""What stands in the log of ``__transaction_state``, what a node makes of it, and what it does in trouble."""
+"""The ``__transaction_state`` log: its records, loading them, and failed appends."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ STATE = "__transaction_state"
 OFFSETS = "__consumer_offsets"
 ONE = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1"}
 NOW = 4_000_000_000_000
-"""In the future: what is written with it is not late."""
+"""A timestamp in the future, so that transactions do not time out."""
 
 
 def logged(node: LiveNode) -> list[tuple[BatchHeader, TransactionLogValue | None]]:
-    """Every record of the state log with the header of its batch."""
+    """Every record of the transaction log with the header of its batch."""
     log = node.partition(STATE).log
     part = log.read(0, 1 << 20, log.end_offset).slice
     data = memoryview(b"" if part is None else part.read())
@@ -49,7 +49,7 @@ def logged(node: LiveNode) -> list[tuple[BatchHeader, TransactionLogValue | None
 
 
 def states(node: LiveNode) -> list[tuple[TxnState, int]]:
-    """States and epochs."""
+    """The states and epochs in the transaction log."""
     return [
         (TxnState(value.transaction_status), value.producer_epoch)
         for _, value in logged(node)
@@ -58,7 +58,7 @@ def states(node: LiveNode) -> list[tuple[TxnState, int]]:
 
 
 def write(node: LiveNode, record: RecordBytes) -> None:
-    """Put a record into the state log behind the coordinator's back."""
+    """Append a record to the transaction log without the coordinator."""
     key, value = record
     node.partition(STATE).append_records(build_batch([Record(0, NOW, key, value)]), NOW)
 
@@ -109,14 +109,14 @@ async def test_prepared_transactions_are_completed_after_a_load(tmp_path: Path, 
         log = node.partition().log
         await until(lambda: log.end_offset == 1)
         entry = log.producers.entries[1_000_000]
-        # The marker says which coordinator wrote it: the one that leads now.
+        # The marker carries the epoch of the current coordinator.
         assert (entry.epoch, entry.coordinator_epoch) == (1, node.partition(STATE).leader_epoch)
         done = TxnState.COMPLETE_COMMIT if state is TxnState.PREPARE_COMMIT else TxnState.COMPLETE_ABORT
         await until(lambda: states(node)[-1] == (done, 1))
 
 
-def test_an_unreadable_record_rejects_the_partition(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
+def test_unreadable_record_rejects_the_partition(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
         async with live_node(tmp_path, ONE) as node, connected(node.bootstrap) as client:
             await find_txn_coordinator(client, "tx")
             key, _ = tombstone_bytes("tx")
@@ -128,7 +128,7 @@ def test_an_unreadable_record_rejects_the_partition(tmp_path: Path, caplog: pyte
             assert await producer.init() is ErrorCode.NOT_COORDINATOR
 
     with caplog.at_level(logging.ERROR):
-        run(story())
+        run(scenario())
     assert "its transactions are rejected" in caplog.text
 
 
@@ -151,7 +151,7 @@ async def test_responses_wait_for_the_commit_of_the_transaction(
                 other.send(request, 12)
             await until(lambda: states(node)[-1][0] is TxnState.ONGOING)
             assert node.partition().log.end_offset == 0
-            # What another partition asks for meanwhile waits for its turn, and is not refused.
+            # A request for another partition waits until then and is not rejected.
             assert len(states(node)) == 2
             disk.free.set()
             from ruslo.protocol.messages.produce_response import ProduceResponse
@@ -168,10 +168,10 @@ async def test_responses_wait_for_the_commit_of_the_transaction(
         assert [node.partition(index=index).log.last_stable_offset for index in (0, 1)] == [4, 2]
 
 
-def test_a_log_that_cannot_be_written(
+def test_failed_append(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with live_node(tmp_path, ONE) as node, connected(node.bootstrap) as client:
             await node.create("t")
             producer = TxnProducer(node, client)
@@ -188,13 +188,13 @@ def test_a_log_that_cannot_be_written(
             assert await producer.end(commit=True) is ErrorCode.NOT_COORDINATOR
             assert node.partition().log.last_stable_offset == 0
             log._write = whole
-            # Nothing was decided: the client may say it again, or think otherwise.
+            # No end was decided: the client may retry it or choose the other one.
             assert await producer.end(commit=False) is ErrorCode.NONE
             assert node.partition().log.last_stable_offset == 2
             assert states(node)[-1][0] is TxnState.COMPLETE_ABORT
 
     with caplog.at_level(logging.ERROR):
-        run(story())
+        run(scenario())
     assert f"{STATE}-0 could not be written" in caplog.text
 
 
@@ -208,15 +208,15 @@ async def test_markers_wait_until_the_groups_are_loaded(tmp_path: Path) -> None:
         shard = node.node.broker.groups.get(0)
         assert shard is not None
         shard.active = False
-        refused = await write_marker(client, producer.producer_id, producer.epoch, topic=OFFSETS)
-        assert refused is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        rejected = await write_marker(client, producer.producer_id, producer.epoch, topic=OFFSETS)
+        assert rejected is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert await producer.end(commit=True) is ErrorCode.NONE
         assert states(node)[-1][0] is TxnState.PREPARE_COMMIT
         shard.active = True
         await until(lambda: states(node)[-1][0] is TxnState.COMPLETE_COMMIT)
 
 
-async def test_a_new_leader_epoch_is_a_new_coordinator(tmp_path: Path) -> None:
+async def test_new_leader_epoch_is_a_new_coordinator_epoch(tmp_path: Path) -> None:
     async with live_node(tmp_path, ONE) as node, connected(node.bootstrap) as client:
         await node.create("t")
         producer = TxnProducer(node, client)

@@ -47,4 +47,4 @@ def test_old_replicas_are_throttled_as_leaders_and_new_ones_as_followers() -> No
     }
     assert throttled_replicas(moves) == {
         "a": {LEADER_REPLICAS: "0:1,1:1,1:2", FOLLOWER_REPLICAS: "0:3,1:3"}
-    }, "b only changes its order, so that nothing is copied"
+    }, "topic b only changes its order, so no replica is copied"

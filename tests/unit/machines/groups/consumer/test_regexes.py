@@ -17,7 +17,7 @@ def test_first_pattern_is_resolved_in_the_background() -> None:
     transcript = Transcript()
     a = Consumer(transcript, "a", regex="ord.*")
     a.join()
-    a.heartbeat("sends a heartbeat before there is an answer")
+    a.heartbeat("sends a heartbeat before the pattern is resolved")
     transcript.resolve({"ord.*": ["orders"]})
     a.heartbeat()
     b = Consumer(transcript, "b", regex="ord.*")
@@ -30,7 +30,7 @@ def test_first_pattern_is_resolved_in_the_background() -> None:
 5 a ~ord.*
 8 a epoch 1 ← 0 stable
 a at 1 has nothing
-> a sends a heartbeat before there is an answer
+> a sends a heartbeat before the pattern is resolved
 a at 1
 > patterns are resolved
 16 ord.* orders

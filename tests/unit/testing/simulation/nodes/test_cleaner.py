@@ -11,7 +11,7 @@ from tests.unit.storage.compacting import COMPACTED, LIMITS, keyed, roll
 from tests.unit.storage.workbench import NOW, Workbench
 
 
-def test_a_round_is_told_segment_by_segment(tmp_path: Path) -> None:
+def test_cleaner_reports_each_segment(tmp_path: Path) -> None:
     bench = Workbench(tmp_path, COMPACTED)
     for value in range(60):
         bench.append(keyed([(b"%d" % (value % 3), b"%d" % value)]))

@@ -22,7 +22,7 @@ SIZE = len(batch())
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Workbench:
-    """Segments of two records each, eight records in all."""
+    """Segments of two records each, eight records in total."""
     bench = Workbench(tmp_path, LogConfig(segment_bytes=2 * SIZE))
     bench.append_many(8)
     bench.commit_all()
@@ -35,17 +35,17 @@ def committed_of(bench: Workbench, committed: CommittedLog) -> CommittedLog:
     return committed
 
 
-def test_a_whole_copy(bench: Workbench) -> None:
+def test_complete_copy(bench: Workbench) -> None:
     committed = committed_of(bench, CommittedLog())
     assert committed.difference(bench.log, 0, 8) is None
     assert committed.difference(bench.log, 3, 6) is None
     assert committed.first_hole(bench.log, 0) is None
 
 
-def test_a_hole(bench: Workbench) -> None:
+def test_missing_records(bench: Workbench) -> None:
     committed = committed_of(bench, CommittedLog())
     os.truncate(bench.log.segments[1].path_of(".log"), SIZE)
-    bench.compacted_at_most = 8  # so that recovery takes no notice
+    bench.compacted_at_most = 8  # This hides the damage from recovery.
     log = bench.reopen(clean=False)
     difference = committed.difference(log, 0, 8)
     assert difference is not None
@@ -56,7 +56,7 @@ def test_a_hole(bench: Workbench) -> None:
     assert committed.first_hole(log, 0) is None
 
 
-def test_another_record(bench: Workbench) -> None:
+def test_different_record(bench: Workbench) -> None:
     committed = committed_of(bench, CommittedLog())
     bench.log.truncate_to(5)
     bench.append_many(3, 1)
@@ -68,7 +68,7 @@ def test_another_record(bench: Workbench) -> None:
     assert difference.broken is None
 
 
-def test_what_may_be_deleted(bench: Workbench) -> None:
+def test_records_that_may_be_deleted(bench: Workbench) -> None:
     committed = committed_of(bench, CommittedLog())
     log = bench.log
     assert committed.may_start_at(0, log, NOW)

@@ -10,7 +10,7 @@ PRODUCER = 7
 
 
 class Trace:
-    """Batches with one record each, that are committed one after the other."""
+    """Batches with one record each, committed one after another."""
 
     def __init__(self) -> None:
         self.records = KeyedRecords()
@@ -35,12 +35,12 @@ class Trace:
         self.end += 1
 
     def lost_without(self, *offsets: int) -> str | None:
-        """What is said of a log in which the records at these offsets are missing."""
+        """The finding for a log in which the records at these offsets are missing."""
         found = set(self.records.between(0, self.end)).difference(offsets)
         return self.records.lost(0, self.end, found)
 
 
-def test_only_what_a_later_record_replaces_may_be_gone() -> None:
+def test_only_superseded_records_may_be_missing() -> None:
     trace = Trace()
     first, other, last = trace.write(b"k", b"1"), trace.write(b"l", b"2"), trace.write(b"k", b"3")
     assert trace.lost_without(first) is None
@@ -49,7 +49,7 @@ def test_only_what_a_later_record_replaces_may_be_gone() -> None:
     assert sorted(trace.records.last_values, key=str) == [b"2", b"3"]
 
 
-def test_a_transaction_replaces_nothing_until_it_is_committed() -> None:
+def test_transaction_supersedes_nothing_until_it_is_committed() -> None:
     trace = Trace()
     before, inside = trace.write(b"k", b"1"), trace.write(b"k", b"2", in_transaction=True)
     assert trace.lost_without(before) is not None
@@ -59,14 +59,14 @@ def test_a_transaction_replaces_nothing_until_it_is_committed() -> None:
     assert trace.lost_without(inside) is not None
 
 
-def test_what_an_open_transaction_wrote_stays_whatever_follows() -> None:
+def test_records_of_an_open_transaction_stay() -> None:
     trace = Trace()
     inside = trace.write(b"k", b"1", in_transaction=True)
     trace.write(b"k", b"2")
     assert trace.lost_without(inside) is not None
 
 
-def test_what_was_aborted_may_be_gone_and_replaces_nothing() -> None:
+def test_aborted_records_may_be_missing_and_supersede_nothing() -> None:
     trace = Trace()
     before, inside = trace.write(b"k", b"1"), trace.write(b"k", b"2", in_transaction=True)
     trace.end_transaction(commit=False)
@@ -75,7 +75,7 @@ def test_what_was_aborted_may_be_gone_and_replaces_nothing() -> None:
     assert trace.records.last_values == [b"1"]
 
 
-def test_a_record_that_changed_is_noticed() -> None:
+def test_changed_record_is_reported() -> None:
     trace = Trace()
     trace.write(b"k", b"1")
     found: set[int] = set()

@@ -1,4 +1,4 @@
-"""Processes with clocks of their own, that are killed and paused."""
+"""Processes with their own clocks that are killed and paused."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def test_tasks_run_on_virtual_time() -> None:
     assert bench.steps > 0
 
 
-def test_a_clock_that_goes_too_fast_is_early() -> None:
+def test_fast_clock_is_early() -> None:
     bench = Bench(rate=2.0)
     bench.start()
     bench.clock.run_for(160)
     assert bench.ticks == [50, 100, 150]
 
 
-def test_the_rate_may_change_and_time_does_not_jump() -> None:
+def test_changed_rate_does_not_make_the_time_jump() -> None:
     clock = SimClock(1)
     local = ProcessClock(clock)
     clock.run_for(1_000)
@@ -56,7 +56,7 @@ def test_the_rate_may_change_and_time_does_not_jump() -> None:
     assert local.due_ms(1_060) == 1_120
 
 
-def test_the_killed_do_nothing_any_more() -> None:
+def test_killed_process_does_nothing() -> None:
     bench = Bench()
     bench.start()
     bench.clock.run_for(150)
@@ -65,7 +65,7 @@ def test_the_killed_do_nothing_any_more() -> None:
     assert bench.ticks == [100]
 
 
-def test_what_was_ready_when_a_process_ends_by_itself_is_not_done() -> None:
+def test_callbacks_that_are_ready_when_a_process_ends_are_dropped() -> None:
     bench = Bench()
     bench.loop.call_soon(bench.loop.kill)
     bench.loop.call_soon(bench.ticks.append, 1)
@@ -73,7 +73,7 @@ def test_what_was_ready_when_a_process_ends_by_itself_is_not_done() -> None:
     assert (bench.ticks, bench.steps) == ([], 0)
 
 
-def test_the_paused_go_on_later() -> None:
+def test_paused_process_continues_later() -> None:
     bench = Bench()
     bench.start()
     bench.clock.run_for(150)
@@ -85,7 +85,7 @@ def test_the_paused_go_on_later() -> None:
     assert bench.ticks == [100, 550]
 
 
-def test_work_of_an_executor_takes_its_time_and_its_turn() -> None:
+def test_executor_work_takes_time_and_is_sequential() -> None:
     bench = Bench()
     bench.loop.disk_ms = lambda: 30
     ended: list[tuple[str, int]] = []

@@ -1,4 +1,4 @@
-"""What a consumer makes of the bytes of a log."""
+"""How a consumer reads the bytes of a log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ruslo.storage.txn_index import AbortedTransaction
 from ruslo.testing.histories import Isolation
 from ruslo.testing.simulation.txns.reader import span_of
 
-PLACE = TopicPartition("list", 0)
+PARTITION = TopicPartition("list", 0)
 
 
 def data(offset: int, producer_id: int, *values: bytes) -> bytearray:
@@ -48,21 +48,21 @@ ABORTED = (AbortedTransaction(1, 0, 3, 2),)
 
 
 def elements(start: int, isolation: Isolation, log: bytes | bytearray = LOG) -> tuple[str, int]:
-    read_range = span_of(PLACE, start, log, ABORTED, isolation)
-    assert (read_range.tp, read_range.start) == (PLACE, start)
+    read_range = span_of(PARTITION, start, log, ABORTED, isolation)
+    assert (read_range.tp, read_range.start) == (PARTITION, start)
     return "".join(record.element for record in read_range.records), read_range.end
 
 
-def test_aborted_data_is_left_out_and_markers_too() -> None:
+def test_aborted_data_and_markers_are_omitted() -> None:
     assert elements(0, Isolation.READ_COMMITTED) == ("cd", 7)
     assert elements(0, Isolation.READ_UNCOMMITTED) == ("abcd", 7)
 
 
-def test_a_batch_may_begin_before_the_position_and_the_last_may_be_cut() -> None:
+def test_first_batch_may_begin_before_the_position_and_the_last_may_be_partial() -> None:
     assert elements(1, Isolation.READ_UNCOMMITTED) == ("bcd", 7)
-    cut = LOG[: len(data(0, 1, b"a", b"b")) + 10]
-    assert elements(0, Isolation.READ_UNCOMMITTED, cut) == ("ab", 2)
+    truncated = LOG[: len(data(0, 1, b"a", b"b")) + 10]
+    assert elements(0, Isolation.READ_UNCOMMITTED, truncated) == ("ab", 2)
 
 
-def test_nothing_to_read() -> None:
+def test_empty_log() -> None:
     assert elements(5, Isolation.READ_COMMITTED, b"") == ("", 5)
