@@ -145,8 +145,7 @@ class RaftTranscript:
             epochs = [(int(epoch), int(start)) for epoch, start in pairs]
         snapshot = parse_snapshot(fields["snapshot"]) if "snapshot" in fields else None
         return RaftMachine(
-            node_id=int(fields["id"]),
-            directory_id=directory(fields["directory"]),
+            key=ReplicaKey(int(fields["id"]), directory(fields["directory"])),
             endpoints=(parse_endpoint(endpoint),) if endpoint else (),
             static_voters=_static(static) if static else None,
             bootstrap={-2: parse_endpoint(fields["bootstrap"])} if "bootstrap" in fields else {},

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 from ruslo.broker.controller.controller_channel import ControllerChannel
+from ruslo.broker.scheduling.background_tasks import cancel_all
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler
 from ruslo.machines.replica.fetch_session_handler import TopicIdPartition
 from ruslo.machines.replica.isr import Proposal
@@ -38,21 +40,17 @@ MAX_PARTITIONS_PER_REQUEST = 250
 loops of controller and leader time for others."""
 
 
+@dataclass(eq=False)
 class AlterPartitionManager:
     """One request is in flight at a time; further proposals go with the next."""
 
-    def __init__(
-        self,
-        controller: ControllerChannel,
-        scheduler: Scheduler,
-        *,
-        broker_id: int,
-        broker_epoch: Callable[[], int],
-    ) -> None:
-        self._controller = controller
-        self._scheduler = scheduler
-        self._broker_id = broker_id
-        self._broker_epoch = broker_epoch
+    _controller: ControllerChannel
+    _scheduler: Scheduler
+    _: KW_ONLY
+    broker_id: int
+    broker_epoch: Callable[[], int]
+
+    def __post_init__(self) -> None:
         self._waiting: dict[TopicIdPartition, _Proposed] = {}
         self._task: asyncio.Task[None] | None = None
         self.rejected = 0
@@ -64,9 +62,7 @@ class AlterPartitionManager:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancel_all(self._task)
 
     async def _run(self) -> None:
         try:
@@ -110,8 +106,8 @@ class AlterPartitionManager:
                 )
             )
         request = AlterPartitionRequest(
-            broker_id=self._broker_id,
-            broker_epoch=self._broker_epoch(),
+            broker_id=self.broker_id,
+            broker_epoch=self.broker_epoch(),
             topics=[TopicData(topic_id=topic_id, partitions=listed) for topic_id, listed in topics.items()],
         )
         response = await self._controller.submit(request)

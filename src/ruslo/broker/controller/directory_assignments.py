@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 
 from ruslo.broker.controller.controller_channel import ControllerChannel
+from ruslo.broker.scheduling.background_tasks import cancel_all
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import LOST_DIR, Uuid
 from ruslo.protocol.messages.assign_replicas_to_dirs_request import (
@@ -24,20 +26,16 @@ _MAX_REPLICAS_PER_REQUEST = 2_000
 """A change of the metadata must fit into one batch."""
 
 
+@dataclass(eq=False)
 class DirectoryAssignments:
-    def __init__(
-        self,
-        controller: ControllerChannel,
-        *,
-        broker_id: int,
-        broker_epoch: Callable[[], int],
-        report_failed_directory: Callable[[], None],
-    ) -> None:
-        """``report_failed_directory``: sends a heartbeat with the failed directories."""
-        self._controller = controller
-        self._broker_id = broker_id
-        self._broker_epoch = broker_epoch
-        self._report_failed_directory = report_failed_directory
+    _controller: ControllerChannel
+    _: KW_ONLY
+    broker_id: int
+    broker_epoch: Callable[[], int]
+    report_failed_directory: Callable[[], None]
+    """Sends a heartbeat with the failed directories."""
+
+    def __post_init__(self) -> None:
         self._unreported: dict[tuple[Uuid, int], Uuid] = {}
         """By topic id and partition: the directory id to report."""
         self._task: asyncio.Task[None] | None = None
@@ -59,12 +57,10 @@ class DirectoryAssignments:
         for (topic_id, index), unreported in list(self._unreported.items()):
             if unreported == directory_id:
                 self.assign(topic_id, index, LOST_DIR)
-        self._report_failed_directory()
+        self.report_failed_directory()
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancel_all(self._task)
 
     async def _run(self) -> None:
         try:
@@ -88,8 +84,8 @@ class DirectoryAssignments:
         for (topic_id, index), directory_id in batch.items():
             grouped.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
         request = AssignReplicasToDirsRequest(
-            broker_id=self._broker_id,
-            broker_epoch=self._broker_epoch(),
+            broker_id=self.broker_id,
+            broker_epoch=self.broker_epoch(),
             directories=[
                 DirectoryData(
                     id=directory_id,

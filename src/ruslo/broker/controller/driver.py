@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple, Protocol, cast
 
 from ruslo.broker.metadata.loader import MetadataLoader
@@ -65,27 +66,20 @@ class _Change(NamedTuple):
     replies: Sequence[Reply[Response]]
 
 
+@dataclass(eq=False)
 class ControllerDriver:
-    def __init__(
-        self,
-        machine: ControllerMachine,
-        log: AppendableLog,
-        metadata: MetadataLoader,
-        *,
-        node_id: int,
-        clock: Clock,
-        scheduler: Scheduler,
-        probe: Callable[[int, int], None],
-    ) -> None:
-        """``probe``: called with the id and epoch of every unfenced broker when this node becomes the active
-        controller, because a broker may have died together with the previous one."""
-        self._machine = machine
-        self._log = log
-        self._metadata = metadata
-        self._node_id = node_id
-        self._clock = clock
-        self._scheduler = scheduler
-        self._probe = probe
+    _machine: ControllerMachine
+    _log: AppendableLog
+    _metadata: MetadataLoader
+    _: KW_ONLY
+    node_id: int
+    clock: Clock
+    scheduler: Scheduler
+    probe: Callable[[int, int], None]
+    """Called with the id and epoch of every unfenced broker when this node becomes the active controller: a
+    broker may have died together with the previous one."""
+
+    def __post_init__(self) -> None:
         self._epoch = -1
         self._active = False
         self._replayed = -1
@@ -99,7 +93,7 @@ class ControllerDriver:
         self._work: Work[None] | None = None
         self._waiting: deque[ControllerEvent] = deque()
         """Events that came while a change was being made."""
-        self._timer = DeadlineTimer(clock, machine.deadline_ms, lambda: self._run(TimerFired()))
+        self._timer = DeadlineTimer(self.clock, self._machine.deadline_ms, lambda: self._run(TimerFired()))
 
     @property
     def is_active(self) -> bool:
@@ -149,7 +143,7 @@ class ControllerDriver:
             _release(self._pending.popleft().replies)
 
     def handle_leader_change(self, leader_id: int, epoch: int) -> None:
-        if leader_id != self._node_id:
+        if leader_id != self.node_id:
             self._lose_leadership()
         elif epoch != self._epoch or not self._active:
             self._lose_leadership()
@@ -158,8 +152,8 @@ class ControllerDriver:
             self._run(Activated(self._log.kraft_version))
             if self._active:
                 for broker in self._machine.image.cluster.brokers.values():
-                    if not broker.fenced and broker.id != self._node_id:
-                        self._probe(broker.id, broker.epoch)
+                    if not broker.fenced and broker.id != self.node_id:
+                        self.probe(broker.id, broker.epoch)
 
     # -- the machine -----------------------------------------------------------------------------------------
 
@@ -169,7 +163,7 @@ class ControllerDriver:
             return
         try:
             self._machine.state.kraft_version = self._log.kraft_version
-            now = Instant(self._clock.monotonic_ms(), self._clock.now_ms())
+            now = Instant(self.clock.monotonic_ms(), self.clock.now_ms())
             outcome = self._machine.handle(event, now)
         except Exception as error:
             self._fail_event(event, error)
@@ -180,7 +174,7 @@ class ControllerDriver:
             return
         change = self._change = _Change(event, outcome.replies)
         steps = self._make(change, outcome.records)
-        work = self._scheduler.run(steps, priority=Priority.CLUSTER, name="a change of the metadata")
+        work = self.scheduler.run(steps, priority=Priority.CLUSTER, name="a change of the metadata")
         if work.done():
             work.result()
         else:

@@ -20,6 +20,7 @@ from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.broker.quorum.raft import RaftDriver
 from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.requests.forwarding import envelope, open_response
+from ruslo.broker.scheduling.background_tasks import BackgroundTasks
 from ruslo.machines.raft.voters import Endpoint
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
@@ -86,7 +87,7 @@ class ControllerGateway:
         connect_timeout_ms = min(request_timeout_ms, _CONNECT_TIMEOUT_MS)
         self._own = ControllerLink(client_id=str(node_id), connect_timeout_ms=connect_timeout_ms)
         self._forwarded = ControllerLink(client_id=str(node_id), connect_timeout_ms=connect_timeout_ms)
-        self._tasks: set[asyncio.Task[Message]] = set()
+        self._tasks = BackgroundTasks()
 
     @property
     def committed_offset(self) -> int:
@@ -107,12 +108,9 @@ class ControllerGateway:
                 return None
             return local.submit(request, context, timeout_ms=remaining_ms)
 
-        task = asyncio.get_running_loop().create_task(
+        return self._tasks.start(
             self._submit(request, context, timeout_ms or self._request_timeout_ms, local_response)
         )
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     async def forward(self, request: Message, context: RequestContext) -> Message:
         """Have the handler of the active controller respond."""
@@ -128,9 +126,7 @@ class ControllerGateway:
         return await self._submit(request, context, self._request_timeout_ms, local_response)
 
     async def stop(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
         await self._own.close()
         await self._forwarded.close()
 

@@ -18,6 +18,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
+from ruslo.broker.scheduling.background_tasks import cancel_all
 from ruslo.net.connection import Connection
 from ruslo.net.errors import is_refusal
 
@@ -60,10 +61,7 @@ class LivenessProbes:
 
     async def stop(self) -> None:
         self._watched.clear()
-        probes = list(self._probes.values())
-        for probe in probes:
-            probe.cancel()
-        await asyncio.gather(*probes, return_exceptions=True)
+        await cancel_all(*self._probes.values())
 
     def _on_connection_lost(self, broker_id: int, epoch: int, connection: Connection) -> None:
         if self._watched.get(broker_id) == (epoch, connection):

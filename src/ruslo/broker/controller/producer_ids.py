@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from ruslo.broker.controller.controller_channel import ControllerChannel
+from ruslo.broker.scheduling.background_tasks import cancel_all
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from ruslo.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
@@ -43,9 +44,7 @@ class ProducerIds:
         return producer_id
 
     async def stop(self) -> None:
-        if self._request is not None:
-            self._request.cancel()
-            await asyncio.gather(self._request, return_exceptions=True)
+        await cancel_all(self._request)
 
     def _request_block(self) -> asyncio.Task[None]:
         """Concurrent callers share one request."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ruslo.broker.controller.broker_lifecycle import SECURITY_PROTOCOL_IDS
 from ruslo.broker.controller.controller_channel import ControllerChannel
+from ruslo.broker.scheduling.background_tasks import cancel_all
 from ruslo.config.listeners import Endpoint
 from ruslo.machines.controller.features import SUPPORTED_FEATURES
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -61,9 +62,7 @@ class ControllerRegistrar:
         self._task = asyncio.get_running_loop().create_task(self._register())
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancel_all(self._task)
 
     async def _register(self) -> None:
         while True:

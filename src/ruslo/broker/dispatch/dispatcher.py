@@ -34,6 +34,7 @@ from ruslo.broker.requests.bounds import (
 )
 from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.requests.parts import Division, merge, parts_of
+from ruslo.broker.scheduling.background_tasks import BackgroundTasks
 from ruslo.broker.scheduling.scheduler import Priority
 from ruslo.broker.scheduling.worker_thread import WorkerThread
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
@@ -100,7 +101,7 @@ class Dispatcher:
         self._services = services
         self._requests = requests
         self._served = dict(served)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self._large_requests = asyncio.Semaphore(LARGE_REQUESTS_MAX)
         self._thread = WorkerThread("requests")
 
@@ -202,11 +203,7 @@ class Dispatcher:
         pending: _PendingRequest,
         frame_coroutine: Coroutine[Any, Any, bytearray | None],
     ) -> None:
-        task = asyncio.get_running_loop().create_task(
-            self._send_response(pending_response, pending, frame_coroutine)
-        )
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._send_response(pending_response, pending, frame_coroutine))
 
     async def _send_response(
         self,

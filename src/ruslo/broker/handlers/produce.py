@@ -18,7 +18,6 @@ after the former, but takes the latter for "not appended".
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -54,6 +53,7 @@ from ruslo.broker.partitions.leader_hints import broker_endpoints, leader_hint
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.partition import Partition, UndecodedRecords
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
+from ruslo.broker.scheduling.background_tasks import BackgroundTasks
 from ruslo.broker.scheduling.worker_thread import WorkerThread
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
@@ -72,7 +72,7 @@ class ProduceHandler:
     clock: Clock
     stats: ApiStats
     _thread: WorkerThread = field(default_factory=lambda: WorkerThread("records"))
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
 
     def handle(
         self, connection: Connection, buf: bytearray, pos: int, end: int, version: int, correlation_id: int
@@ -283,9 +283,7 @@ class ProduceHandler:
                 raise
             held.send(())
 
-        task = asyncio.get_running_loop().create_task(decode())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(decode())
 
 
 def _spans(topics: Sequence[TopicRecords]) -> Iterator[tuple[int, int]]:

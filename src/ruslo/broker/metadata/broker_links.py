@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
+from ruslo.broker.scheduling.background_tasks import BackgroundTasks, cancel_all
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.net.channel import Channel, ChannelSettings
 from ruslo.protocol.message import Message
@@ -20,23 +21,16 @@ class BrokerLinks:
         self._address = address
         self._settings = settings
         self._open: dict[int, asyncio.Task[Channel]] = {}
-        self._tasks: set[asyncio.Task[Message]] = set()
+        self._tasks = BackgroundTasks()
 
     def request(self, broker_id: int, message: Message, response: type[MessageT]) -> asyncio.Future[Message]:
         """The request uses the newest version that both support. Fails with KafkaError if the broker is
         unreachable."""
-        task: asyncio.Task[Message] = asyncio.get_running_loop().create_task(
-            self._exchange(broker_id, message, response)
-        )
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        return self._tasks.start(self._exchange(broker_id, message, response))
 
     async def stop(self) -> None:
-        for task in [*self._tasks, *self._open.values()]:
-            task.cancel()
+        await cancel_all(*self._tasks, *self._open.values())
         opened = await asyncio.gather(*self._open.values(), return_exceptions=True)
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         for connection in opened:
             if isinstance(connection, Channel):
                 await connection.close()

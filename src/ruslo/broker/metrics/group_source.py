@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ruslo.broker.metrics import catalog
@@ -55,21 +56,14 @@ def _labels(group_id: str, tp: TopicPartition) -> str:
     return labels_text({"consumergroup": group_id, "topic": tp.topic, "partition": tp.partition})
 
 
+@dataclass(eq=False)
 class GroupSource:
-    def __init__(
-        self,
-        groups: GroupCoordinator,
-        partitions: PartitionManager,
-        metadata: MetadataLoader,
-        links: BrokerLinks,
-        scheduler: Scheduler,
-    ) -> None:
-        self._groups = groups
-        self._partitions = partitions
-        self._metadata = metadata
-        self._links = links
-        self._scheduler = scheduler
-        self._remote_ends: dict[TopicPartition, int] = {}
+    _groups: GroupCoordinator
+    _partitions: PartitionManager
+    _metadata: MetadataLoader
+    _links: BrokerLinks
+    _scheduler: Scheduler
+    _remote_ends: dict[TopicPartition, int] = field(default_factory=dict, init=False)
 
     async def refresh(self) -> None:
         """Before a scrape: request the end offsets of partitions without a replica here."""

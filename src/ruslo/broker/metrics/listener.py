@@ -19,6 +19,7 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from ruslo.broker.metrics.exposition import CONTENT_TYPE
+from ruslo.broker.scheduling.background_tasks import cancel_all
 from ruslo.model.errors import ConfigError
 
 MAX_HEAD_BYTES = 16 * 1024
@@ -83,10 +84,7 @@ class MetricsListener:
         if self._server is None:
             return
         self._server.close()
-        tasks = list(self._exchanges.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(*self._exchanges.values())
         await self._server.wait_closed()
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

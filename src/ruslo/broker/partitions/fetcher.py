@@ -36,6 +36,7 @@ from ruslo.broker.partitions.leader_connection import (
 )
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.replication_quota import ReplicationQuota, is_throttled
+from ruslo.broker.scheduling.background_tasks import cancel_all
 from ruslo.machines.replica.fetch_session_handler import (
     FetchSessionHandler,
     PartitionFetch,
@@ -157,8 +158,7 @@ class ReplicaFetcher:
             self._fetch_within_quota(followed)
 
     async def stop(self) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await cancel_all(self._task)
         for followed in self._followed.values():
             if followed.timer is not None:
                 followed.timer.cancel()

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from ruslo.broker.partitions.manager import PartitionManager
+from ruslo.broker.scheduling.background_tasks import cancel_all
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps, for_each
 from ruslo.config.broker import BrokerConfig
 from ruslo.storage.log import Log
@@ -94,9 +95,7 @@ class PeriodicTasks:
         self._tasks = [asyncio.create_task(self._repeat(each), name=each.name) for each in self._periodic]
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(*self._tasks)
 
     def _check_retention(self) -> Steps[None]:
         """Delete one segment in each step, which takes a few file system calls."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
 from ruslo.broker.partitions.replica_repair import ReplicaRepair
+from ruslo.broker.scheduling.background_tasks import cancel_all
 from ruslo.model.errors import StorageError
 from ruslo.model.log_ids import log_ids
 from ruslo.model.topics import TopicPartition
@@ -71,9 +72,7 @@ class Scrubber:
         ]
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(*self._tasks)
         self._thread.shutdown(wait=True)
 
     async def _run(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ruslo.broker.quorum.log_listener import MetadataLogListener
@@ -33,23 +34,19 @@ class AppendedBatch(NamedTuple):
     """Empty for a control batch, which listeners do not see."""
 
 
+@dataclass(eq=False)
 class CommitFeed:
     """What this node appended as leader is delivered from memory; everything else is read from the log."""
 
-    def __init__(
-        self,
-        policy: SnapshotPolicy,
-        listeners: Sequence[MetadataLogListener],
-        read: Callable[[int, int], Iterator[AppendedBatch | None]],
-        clock: Clock,
-    ) -> None:
-        """``read``: whole batches of the log between two offsets; None after every record of one."""
-        self._listeners = listeners
-        self._read = read
+    _policy: SnapshotPolicy
+    _listeners: Sequence[MetadataLogListener]
+    _read: Callable[[int, int], Iterator[AppendedBatch | None]]
+    """Reads whole batches of the log between two offsets; yields None after every record of one."""
+    _clock: Clock
+
+    def __post_init__(self) -> None:
         self.applied = NO_SNAPSHOT
         """The end of what has been delivered; always between two batches."""
-        self._policy = policy
-        self._clock = clock
         self._transactions = TransactionFilter()
         self._recent: deque[AppendedBatch] = deque()
         self._held = False

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import cast
 
@@ -45,39 +46,30 @@ _REFETCH_BACKOFF_S = 0.5
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class MachineLoop:
-    def __init__(
-        self,
-        machine: RaftMachine,
-        replica: ReplicaLog,
-        feed: CommitFeed,
-        commits: GroupCommit,
-        peers: Peers,
-        clock: Clock,
-        *,
-        syncs_fetched: bool,
-        on_append: Callable[[], None],
-        on_idle: Callable[[], None],
-        on_failure: Callable[[BaseException], None],
-    ) -> None:
-        """``syncs_fetched``: fetched batches are synced, because this node may acknowledge them.
-        ``on_append``: called after this leader appended. ``on_idle``: called when no event is left."""
-        self.machine = machine
-        self._replica = replica
-        self._feed = feed
-        self._commits = commits
-        self._peers = peers
-        self._clock = clock
-        self._syncs_fetched = syncs_fetched
-        self._on_append = on_append
-        self._on_idle = on_idle
-        self._on_failure = on_failure
+    machine: RaftMachine
+    _replica: ReplicaLog
+    _feed: CommitFeed
+    _commits: GroupCommit
+    _peers: Peers
+    _clock: Clock
+    _: KW_ONLY
+    syncs_fetched: bool
+    """Whether fetched batches are synced, because this node may acknowledge them."""
+    on_append: Callable[[], None]
+    """Called after this leader has appended."""
+    on_idle: Callable[[], None]
+    """Called when no event is left."""
+    on_failure: Callable[[BaseException], None]
+
+    def __post_init__(self) -> None:
         self._events: deque[RaftEvent] = deque()
         self._completions: deque[RaftEvent] = deque()
         """Completed effects; the machine hears of them before any other event."""
         self._handling = False
         self._abandoned = False
-        self._timer = DeadlineTimer(clock, machine.deadline_ms, lambda: self.handle(TimerFired()))
+        self._timer = DeadlineTimer(self._clock, self.machine.deadline_ms, lambda: self.handle(TimerFired()))
         self._refetch: asyncio.Handle | None = None
 
     def handle(self, event: RaftEvent) -> None:
@@ -93,11 +85,11 @@ class MachineLoop:
                     for effect in self.machine.handle(next_event, now).effects:
                         self._carry_out(effect)
                 except RusloError as error:
-                    self._on_failure(error)
+                    self.on_failure(error)
         finally:
             self._handling = False
         self._timer.arm()
-        self._on_idle()
+        self.on_idle()
 
     def append(self, write: Callable[[], AppendedBatch]) -> None:
         """Append a batch as the leader. Raises KafkaError if the disk refuses it."""
@@ -105,10 +97,10 @@ class MachineLoop:
             batch = write()
         except DiskError as error:
             if error.fatal:
-                self._on_failure(error)
+                self.on_failure(error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         self._feed.appended(batch)
-        self._on_append()
+        self.on_append()
         self._commits.request()
         self._completions.append(Appended(batch.end_offset, batch.epoch))
         if not self._handling:
@@ -137,7 +129,7 @@ class MachineLoop:
                 self._completions.append(truncated)
             case AppendFetchedBatches(batches):
                 self._append_fetched(batches)
-                if self._syncs_fetched:
+                if self.syncs_fetched:
                     self._commits.request()
             case WriteSnapshotChunk():
                 self._write_snapshot_chunk(effect)

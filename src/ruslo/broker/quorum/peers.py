@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ruslo.broker.quorum import rpc_codec
+from ruslo.broker.scheduling.background_tasks import BackgroundTasks, cancel_all
 from ruslo.machines.controller.feature_image import KRAFT_VERSION
 from ruslo.machines.raft.rpc import (
     RaftFetchRequest,
@@ -31,7 +32,8 @@ from ruslo.net.channel import Channel, ChannelSettings
 from ruslo.net.errors import BrokerUnreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    pass
+from ruslo.protocol.apis import API_BY_KEY
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +61,7 @@ class Peers:
         self._addresses: dict[int, tuple[str, int]] = {}
         self._once_connected: set[tuple[int, tuple[str, int]]] = set()
         self._watch_again_at_s: dict[int, float] = {}
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._tasks = BackgroundTasks()
         self._closed = False
 
     def send(
@@ -70,7 +72,7 @@ class Peers:
         on_response: Callable[[RaftResponse | None], None],
     ) -> None:
         """``on_response`` is called once, later: None if the request failed."""
-        self._spawn(self._send(node_id, (endpoint.host, endpoint.port), request, on_response))
+        self._tasks.start(self._send(node_id, (endpoint.host, endpoint.port), request, on_response))
 
     def watch(self, node_id: int, endpoint: Endpoint) -> None:
         """The node is alive: hold a connection, so that the end of its process is noticed. Cheap to call
@@ -81,17 +83,14 @@ class Peers:
         now_s = asyncio.get_running_loop().time()
         if now_s >= self._watch_again_at_s.get(node_id, now_s):
             self._watch_again_at_s[node_id] = now_s + _WATCH_INTERVAL_S
-            self._spawn(self._reach(node_id, (endpoint.host, endpoint.port)))
+            self._tasks.start(self._reach(node_id, (endpoint.host, endpoint.port)))
 
     async def close(self) -> None:
         self._closed = True
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
         connecting = list(self._connections.values())
         self._connections.clear()
-        for attempt in connecting:
-            attempt.cancel()
+        await cancel_all(*connecting)
         for outcome in await asyncio.gather(*connecting, return_exceptions=True):
             if isinstance(outcome, Channel):
                 await outcome.close()
@@ -129,11 +128,11 @@ class Peers:
         wait_ms = request.max_wait_ms if isinstance(request, RaftFetchRequest) else 0
         response = await connection.request(
             rpc_codec.encode(request, version, self._settings),
-            rpc_codec.RESPONSES[type(request)],
+            API_BY_KEY[request_type.API_KEY].response,
             max_version=version,
             timeout_ms=self._settings.request_timeout_ms + wait_ms,
         )
-        return rpc_codec.decode(request, response)
+        return rpc_codec.decode(response)
 
     # -- connecting ------------------------------------------------------------------------------------------
 
@@ -144,7 +143,7 @@ class Peers:
             if _has_failed(existing):
                 existing = None
             elif self._addresses[node_id] != address:
-                self._spawn(existing.result().close())  # Its address changed.
+                self._tasks.start(existing.result().close())  # Its address changed.
                 existing = None
         if existing is None:
             self._addresses[node_id] = address
@@ -166,7 +165,7 @@ class Peers:
                 self._on_gone(node_id)
             raise
         self._once_connected.add((node_id, address))
-        self._spawn(self._probe_when_lost(node_id, address, connection))
+        self._tasks.start(self._probe_when_lost(node_id, address, connection))
         return connection
 
     async def _probe_when_lost(self, node_id: int, address: tuple[str, int], connection: Channel) -> None:
@@ -190,11 +189,6 @@ class Peers:
             logger.info("cannot connect to node %d: %s", node_id, error.message)
             return isinstance(error, BrokerUnreachable) and error.refused
         return True
-
-    def _spawn(self, work: Coroutine[None, None, object]) -> None:
-        task: asyncio.Task[object] = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _has_failed(attempt: asyncio.Task[Channel]) -> bool:

@@ -6,8 +6,8 @@ Every response may carry the epoch and leader that the other node knows and that
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol, TypeVar
 
 from ruslo.machines.raft.quorum_state import NO_NODE
 from ruslo.machines.raft.rpc import (
@@ -68,16 +68,6 @@ FETCH_MIN_VERSION: Final = 13
 PRE_VOTE_MIN_VERSION: Final = 2
 
 LOWEST_VERSION: Final[dict[type[Message], int]] = {FetchRequest: FETCH_MIN_VERSION}
-RESPONSES: Final[dict[type[RaftRequest], type[Message]]] = {
-    RaftVoteRequest: VoteResponse,
-    BeginEpochRequest: BeginQuorumEpochResponse,
-    EndEpochRequest: EndQuorumEpochResponse,
-    RaftFetchRequest: FetchResponse,
-    SnapshotRequest: FetchSnapshotResponse,
-    AddVoterRequest: AddRaftVoterResponse,
-    RemoveVoterRequest: RemoveRaftVoterResponse,
-    UpdateVoterRequest: UpdateRaftVoterResponse,
-}
 REQUESTS: Final[dict[type[RaftRequest], type[Message]]] = {
     RaftVoteRequest: VoteRequest,
     BeginEpochRequest: BeginQuorumEpochRequest,
@@ -88,6 +78,9 @@ REQUESTS: Final[dict[type[RaftRequest], type[Message]]] = {
     RemoveVoterRequest: RemoveRaftVoterRequest,
     UpdateVoterRequest: UpdateRaftVoterRequest,
 }
+
+
+ListenerT = TypeVar("ListenerT")
 
 
 class WireLimits(Protocol):
@@ -103,91 +96,60 @@ def encode(request: RaftRequest, version: int, limits: WireLimits) -> Message:
     cluster_id = limits.cluster_id
     match request:
         case RaftVoteRequest():
-            return VoteRequest(
-                cluster_id=cluster_id,
-                voter_id=request.voter.node_id,
-                topics=[
-                    vote_request.TopicData(
-                        topic_name=METADATA_TOPIC,
-                        partitions=[
-                            vote_request.PartitionData(
-                                replica_epoch=request.epoch,
-                                replica_id=request.candidate.node_id,
-                                replica_directory_id=request.candidate.directory_id,
-                                voter_directory_id=request.voter.directory_id,
-                                last_offset_epoch=request.last_epoch,
-                                last_offset=request.end_offset,
-                                pre_vote=request.pre_vote,
-                            )
-                        ],
-                    )
-                ],
+            vote = vote_request.PartitionData(
+                replica_epoch=request.epoch,
+                replica_id=request.candidate.node_id,
+                replica_directory_id=request.candidate.directory_id,
+                voter_directory_id=request.voter.directory_id,
+                last_offset_epoch=request.last_epoch,
+                last_offset=request.end_offset,
+                pre_vote=request.pre_vote,
             )
+            votes = vote_request.TopicData(topic_name=METADATA_TOPIC, partitions=[vote])
+            return VoteRequest(cluster_id=cluster_id, voter_id=request.voter.node_id, topics=[votes])
         case BeginEpochRequest():
+            begin = begin_quorum_epoch_request.PartitionData(
+                voter_directory_id=request.voter.directory_id,
+                leader_id=request.leader_id,
+                leader_epoch=request.epoch,
+            )
+            begins = begin_quorum_epoch_request.TopicData(topic_name=METADATA_TOPIC, partitions=[begin])
             return BeginQuorumEpochRequest(
                 cluster_id=cluster_id,
                 voter_id=request.voter.node_id,
-                topics=[
-                    begin_quorum_epoch_request.TopicData(
-                        topic_name=METADATA_TOPIC,
-                        partitions=[
-                            begin_quorum_epoch_request.PartitionData(
-                                voter_directory_id=request.voter.directory_id,
-                                leader_id=request.leader_id,
-                                leader_epoch=request.epoch,
-                            )
-                        ],
-                    )
-                ],
-                leader_endpoints=[
-                    begin_quorum_epoch_request.LeaderEndpoint(name=at.listener, host=at.host, port=at.port)
-                    for at in request.endpoints
-                ],
+                topics=[begins],
+                leader_endpoints=_listeners(begin_quorum_epoch_request.LeaderEndpoint, request.endpoints),
             )
         case EndEpochRequest():
-            return EndQuorumEpochRequest(
-                cluster_id=cluster_id,
-                topics=[
-                    end_quorum_epoch_request.TopicData(
-                        topic_name=METADATA_TOPIC,
-                        partitions=[
-                            end_quorum_epoch_request.PartitionData(
-                                leader_id=request.leader_id,
-                                leader_epoch=request.epoch,
-                                preferred_successors=[key.node_id for key in request.preferred],
-                                preferred_candidates=[
-                                    end_quorum_epoch_request.ReplicaInfo(
-                                        candidate_id=key.node_id, candidate_directory_id=key.directory_id
-                                    )
-                                    for key in request.preferred
-                                ],
-                            )
-                        ],
+            end = end_quorum_epoch_request.PartitionData(
+                leader_id=request.leader_id,
+                leader_epoch=request.epoch,
+                preferred_successors=[key.node_id for key in request.preferred],
+                preferred_candidates=[
+                    end_quorum_epoch_request.ReplicaInfo(
+                        candidate_id=key.node_id, candidate_directory_id=key.directory_id
                     )
+                    for key in request.preferred
                 ],
             )
+            ends = end_quorum_epoch_request.TopicData(topic_name=METADATA_TOPIC, partitions=[end])
+            return EndQuorumEpochRequest(cluster_id=cluster_id, topics=[ends])
         case RaftFetchRequest():
             return _fetch(request, version, limits)
         case SnapshotRequest():
+            snapshot = fetch_snapshot_request.PartitionSnapshot(
+                current_leader_epoch=request.epoch,
+                snapshot_id=fetch_snapshot_request.SnapshotId(
+                    end_offset=request.id.offset, epoch=request.id.epoch
+                ),
+                position=request.position,
+                replica_directory_id=request.replica.directory_id,
+            )
             return FetchSnapshotRequest(
                 cluster_id=cluster_id,
                 replica_id=request.replica.node_id,
                 max_bytes=limits.snapshot_max_bytes,
-                topics=[
-                    fetch_snapshot_request.TopicSnapshot(
-                        name=METADATA_TOPIC,
-                        partitions=[
-                            fetch_snapshot_request.PartitionSnapshot(
-                                current_leader_epoch=request.epoch,
-                                snapshot_id=fetch_snapshot_request.SnapshotId(
-                                    end_offset=request.id.offset, epoch=request.id.epoch
-                                ),
-                                position=request.position,
-                                replica_directory_id=request.replica.directory_id,
-                            )
-                        ],
-                    )
-                ],
+                topics=[fetch_snapshot_request.TopicSnapshot(name=METADATA_TOPIC, partitions=[snapshot])],
             )
         case AddVoterRequest():
             return AddRaftVoterRequest(
@@ -195,10 +157,7 @@ def encode(request: RaftRequest, version: int, limits: WireLimits) -> Message:
                 timeout_ms=request.timeout_ms,
                 voter_id=request.voter.node_id,
                 voter_directory_id=request.voter.directory_id,
-                listeners=[
-                    add_raft_voter_request.Listener(name=at.listener, host=at.host, port=at.port)
-                    for at in request.voter.endpoints
-                ],
+                listeners=_listeners(add_raft_voter_request.Listener, request.voter.endpoints),
                 ack_when_committed=request.ack_when_committed or version == 0,
             )
         case RemoveVoterRequest():
@@ -214,10 +173,7 @@ def encode(request: RaftRequest, version: int, limits: WireLimits) -> Message:
                 current_leader_epoch=request.epoch,
                 voter_id=request.voter.node_id,
                 voter_directory_id=request.voter.directory_id,
-                listeners=[
-                    update_raft_voter_request.Listener(name=at.listener, host=at.host, port=at.port)
-                    for at in request.voter.endpoints
-                ],
+                listeners=_listeners(update_raft_voter_request.Listener, request.voter.endpoints),
                 kraft_version_feature=update_raft_voter_request.KRaftVersionFeature(
                     min_supported_version=lowest, max_supported_version=highest
                 ),
@@ -226,25 +182,22 @@ def encode(request: RaftRequest, version: int, limits: WireLimits) -> Message:
             raise AssertionError("a connection negotiates versions by itself")
 
 
+def _listeners(new: Callable[..., ListenerT], endpoints: Iterable[Endpoint]) -> list[ListenerT]:
+    return [new(name=at.listener, host=at.host, port=at.port) for at in endpoints]
+
+
 def _fetch(request: RaftFetchRequest, version: int, limits: WireLimits) -> FetchRequest:
+    partition = fetch_request.FetchPartition(
+        current_leader_epoch=request.epoch,
+        fetch_offset=request.offset,
+        last_fetched_epoch=request.last_epoch,
+    )
     fetch = FetchRequest(
         cluster_id=limits.cluster_id,
         max_wait_ms=request.max_wait_ms,
         max_bytes=limits.fetch_max_bytes,
-        topics=[
-            fetch_request.FetchTopic(
-                topic_id=METADATA_TOPIC_ID,
-                partitions=[
-                    fetch_request.FetchPartition(
-                        current_leader_epoch=request.epoch,
-                        fetch_offset=request.offset,
-                        last_fetched_epoch=request.last_epoch,
-                    )
-                ],
-            )
-        ],
+        topics=[fetch_request.FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[partition])],
     )
-    partition = fetch.topics[0].partitions[0]
     if version >= REPLICA_STATE_MIN_VERSION:
         fetch.replica_state = fetch_request.ReplicaState(replica_id=request.replica.node_id)
     else:
@@ -269,17 +222,17 @@ def _endpoint_of(leader_id: int, endpoints: Iterable[_NodeEndpoint]) -> Endpoint
     return next((Endpoint("", at.host, at.port) for at in endpoints if at.node_id == leader_id), None)
 
 
-def decode(request: RaftRequest, response: Message) -> RaftResponse:
+def decode(response: Message) -> RaftResponse:
     """Raises ProtocolError if the response lacks the metadata partition or has an unknown error code."""
     try:
-        return _decode(request, response)
+        return _decode(response)
     except IndexError as error:
         raise ProtocolError(f"{type(response).__name__} does not contain the metadata partition") from error
     except ValueError as error:
         raise ProtocolError(f"{type(response).__name__}: {error}") from error
 
 
-def _decode(request: RaftRequest, response: Message) -> RaftResponse:
+def _decode(response: Message) -> RaftResponse:
     match response:
         case VoteResponse():
             if response.error_code:

@@ -28,8 +28,7 @@ def new_machine(
     log: LogView,
 ) -> RaftMachine:
     return RaftMachine(
-        node_id=key.node_id,
-        directory_id=key.directory_id,
+        key=key,
         endpoints=endpoints,
         static_voters=static_voters(config),
         bootstrap=bootstrap_servers(config, endpoints),

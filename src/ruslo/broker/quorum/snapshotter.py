@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from ruslo.broker.quorum.commit_feed import CommitFeed
@@ -28,29 +29,21 @@ SnapshotWriter: TypeAlias = "Callable[[SnapshotId, list[VersionedRecord]], Corou
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class Snapshotter:
-    def __init__(
-        self,
-        source: SnapshotSource,
-        policy: SnapshotPolicy,
-        feed: CommitFeed,
-        clock: Clock,
-        scheduler: Scheduler,
-        *,
-        write: SnapshotWriter,
-        resume: Callable[[], None],
-        on_failure: Callable[[BaseException], None],
-    ) -> None:
-        """``resume`` is called when the feed may deliver again."""
-        self._source = source
+    _source: SnapshotSource
+    _policy: SnapshotPolicy
+    _feed: CommitFeed
+    _clock: Clock
+    _scheduler: Scheduler
+    _: KW_ONLY
+    write: SnapshotWriter
+    resume: Callable[[], None]
+    """Called when the feed may deliver again."""
+    on_failure: Callable[[BaseException], None]
+
+    def __post_init__(self) -> None:
         self._stopped = False
-        self._policy = policy
-        self._feed = feed
-        self._clock = clock
-        self._scheduler = scheduler
-        self._write = write
-        self._resume = resume
-        self._on_failure = on_failure
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = 0
         self._task: asyncio.Task[None] | None = None
@@ -92,8 +85,8 @@ class Snapshotter:
             await self._scheduler.run(steps, priority=Priority.CLUSTER, name="records of a snapshot")
         finally:
             self._feed.release()
-        self._resume()
-        await self._write(id, records)
+        self.resume()
+        await self.write(id, records)
         logger.info("wrote a metadata snapshot at offset %d, epoch %d: %d records", *id, len(records))
         steps = for_each(consume(records), lambda _: None)
         await self._scheduler.run(steps, priority=Priority.BACKGROUND, name="release of a snapshot")
@@ -102,7 +95,7 @@ class Snapshotter:
         self._task = None
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self._on_failure(error)
+            self.on_failure(error)
         else:
             self.check()
 

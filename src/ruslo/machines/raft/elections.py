@@ -62,7 +62,7 @@ def on_vote_request(node: QuorumNode, token: Hashable, request: RaftVoteRequest)
                 # Give the candidate time to win.
                 node.role.deadline_ms = node.now_ms + node.election_timeout_ms()
     node.effects.respond(
-        token, RaftVoteResponse(error, node.epoch, node.leader_id, node.leader_endpoint(), granted)
+        token, RaftVoteResponse(error, node.epoch, node.leader_id, node.leader_endpoint, granted)
     )
 
 

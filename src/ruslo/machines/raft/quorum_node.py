@@ -12,7 +12,7 @@ again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from random import Random
 from typing import TypeAlias
 
@@ -43,36 +43,36 @@ _NO_VOTERS = VoterSet(())
 Role: TypeAlias = Unattached | Prospective | Candidate | Follower | Leader | Resigned
 
 
+@dataclass(eq=False)
 class QuorumNode:
-    def __init__(
-        self,
-        *,
-        key: ReplicaKey,
-        endpoints: tuple[Endpoint, ...],
-        static_voters: VoterSet | None,
-        bootstrap: Mapping[int, Endpoint],
-        settings: RaftSettings,
-        random: Random,
-        quorum: QuorumState,
-        log: LogView,
-    ) -> None:
-        self.key = key
-        self.endpoints = endpoints
-        self.static_voters = static_voters
-        self.bootstrap = bootstrap
-        self.settings = settings
-        self.random = random
-        self.quorum = quorum
-        self.log = log
+    _: KW_ONLY
+    key: ReplicaKey
+    endpoints: tuple[Endpoint, ...]
+    """This node's controller listeners as other nodes reach them."""
+    static_voters: VoterSet | None
+    """The voters of ``controller.quorum.voters``, in force under kraft.version 0."""
+    bootstrap: Mapping[int, Endpoint]
+    """More addresses to find the leader at, under ids below -1, which no node has."""
+    settings: RaftSettings
+    random: Random
+    quorum: QuorumState
+    log: LogView
+
+    def __post_init__(self) -> None:
         self.state = State.UNATTACHED
         self.role: Role = Unattached(deadline_ms=0)
         self.high_watermark = UNKNOWN_HIGH_WATERMARK
+        """Everything below it is committed for good; -1 while unknown."""
         self.now_ms = 0
         self.effects = Effects()
         self.in_flight: dict[int, RaftRequest] = {}
         self.retry_at_ms: dict[int, int] = {}
 
     # -- identity --------------------------------------------------------------------------------------------
+
+    @property
+    def node_id(self) -> int:
+        return self.key.node_id
 
     @property
     def epoch(self) -> int:
@@ -132,6 +132,7 @@ class QuorumNode:
             return voter.endpoints[0]
         return self.bootstrap.get(node_id)
 
+    @property
     def leader_endpoint(self) -> Endpoint | None:
         if isinstance(self.role, Leader):
             return self.endpoints[0] if self.endpoints else None
@@ -291,7 +292,7 @@ class QuorumNode:
     # -- responses and records -------------------------------------------------------------------------------
 
     def response(self, kind: type[RaftResponse], error: ErrorCode) -> RaftResponse:
-        return kind(error, self.epoch, self.leader_id, self.leader_endpoint())
+        return kind(error, self.epoch, self.leader_id, self.leader_endpoint)
 
     def _epoch_start_records(self, granting: list[int]) -> list[QuorumRecord]:
         leader_change = LeaderChangeMessage(

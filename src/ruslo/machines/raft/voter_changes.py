@@ -211,5 +211,5 @@ def _has_caught_up(node: QuorumNode, leader: Leader, voter: Voter) -> bool:
 
 def _reply(node: QuorumNode, token: Hashable, error: ErrorCode, message: str | None = None) -> None:
     node.effects.respond(
-        token, VoterChangeResponse(error, node.epoch, node.leader_id, node.leader_endpoint(), message)
+        token, VoterChangeResponse(error, node.epoch, node.leader_id, node.leader_endpoint, message)
     )

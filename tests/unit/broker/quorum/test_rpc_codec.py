@@ -92,15 +92,12 @@ def test_a_fetch_response_is_decoded() -> None:
             )
         ]
     )
-    assert rpc_codec.decode(REQUESTS[3], response) == RaftFetchResponse(
+    assert rpc_codec.decode(response) == RaftFetchResponse(
         ErrorCode.NONE, 4, 2, None, high_watermark=7, diverging=EpochEnd(3, 5), records=b""
     )
 
 
 def test_a_response_without_the_metadata_partition_is_rejected() -> None:
     with pytest.raises(ProtocolError, match="does not contain the metadata partition"):
-        rpc_codec.decode(REQUESTS[3], FetchResponse())
-    assert (
-        rpc_codec.decode(REQUESTS[3], FetchResponse(error_code=104)).error
-        is ErrorCode.INCONSISTENT_CLUSTER_ID
-    )
+        rpc_codec.decode(FetchResponse())
+    assert rpc_codec.decode(FetchResponse(error_code=104)).error is ErrorCode.INCONSISTENT_CLUSTER_ID

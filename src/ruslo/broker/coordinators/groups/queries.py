@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ruslo.broker.coordinators.groups.assignor_runner import AssignorRunner
 from ruslo.broker.coordinators.groups.lags import with_lags
 from ruslo.broker.coordinators.runtime.shard import CoordinatorShard
 from ruslo.broker.partitions.manager import PartitionManager
+from ruslo.broker.scheduling.background_tasks import BackgroundTasks
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler
 from ruslo.machines.assignors.spec import GroupSpec
 from ruslo.machines.groups.consumer.patterns import matching_topics
@@ -36,38 +38,21 @@ logger = logging.getLogger(__name__)
 Shard: TypeAlias = CoordinatorShard[GroupShard]
 
 
+@dataclass(eq=False)
 class GroupQueries:
-    def __init__(
-        self,
-        runner: AssignorRunner,
-        partitions: PartitionManager,
-        topics: TopicsView,
-        clock: Clock,
-        scheduler: Scheduler,
-    ) -> None:
-        self._runner = runner
-        self._partitions = partitions
-        self._topics = topics
-        self._clock = clock
-        self._scheduler = scheduler
-        self._tasks: set[asyncio.Task[None]] = set()
+    _runner: AssignorRunner
+    _partitions: PartitionManager
+    _topics: TopicsView
+    _clock: Clock
+    _scheduler: Scheduler
+    _tasks: BackgroundTasks = field(default_factory=BackgroundTasks, init=False)
 
     def execute(self, shard: Shard, query: GroupQuery) -> None:
         work = self._resolve(shard, query) if isinstance(query, ResolveRegex) else self._compute(shard, query)
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
+        self._tasks.start(work).add_done_callback(_report_error)
 
     async def stop(self) -> None:
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("A query of a group failed", exc_info=error)
+        await self._tasks.stop()
 
     async def _resolve(self, shard: Shard, query: ResolveRegex) -> None:
         names, version = list(self._topics.all_names()), self._topics.version
@@ -108,3 +93,8 @@ def _matching(patterns: Iterable[str], names: Sequence[str]) -> dict[str, tuple[
             logger.warning("A stored pattern matches no topics: %s", error.message)
             found[pattern] = ()
     return found
+
+
+def _report_error(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        logger.error("A query of a group failed", exc_info=error)

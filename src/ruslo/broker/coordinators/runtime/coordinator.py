@@ -12,6 +12,7 @@ import gc
 import logging
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Generic
 
 from ruslo.broker.coordinators.runtime.kind import CoordinatorKind, MachineT
@@ -21,6 +22,7 @@ from ruslo.broker.coordinators.runtime.shard import CoordinatorShard
 from ruslo.broker.partitions.ack_wait import AckResult, Appended
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.partition import Partition
+from ruslo.broker.scheduling.background_tasks import cancel_all
 from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage
@@ -33,19 +35,15 @@ logger = logging.getLogger(__name__)
 _COMMIT_WAIT_MS = 1_000
 
 
+@dataclass(eq=False)
 class Coordinator(Generic[MachineT]):
-    def __init__(
-        self,
-        kind: CoordinatorKind[MachineT],
-        partitions: PartitionManager,
-        clock: Clock,
-        scheduler: Scheduler,
-    ) -> None:
-        self._kind = kind
-        self._partitions = partitions
-        self._clock = clock
-        self._scheduler = scheduler
-        self._partition_count = kind.partition_count
+    _kind: CoordinatorKind[MachineT]
+    _partitions: PartitionManager
+    _clock: Clock
+    _scheduler: Scheduler
+
+    def __post_init__(self) -> None:
+        self._partition_count = self._kind.partition_count
         self._by_index: dict[int, CoordinatorShard[MachineT]] = {}
         self._to_load: deque[CoordinatorShard[MachineT]] = deque()
         self._loading: asyncio.Task[None] | None = None
@@ -217,6 +215,4 @@ class Coordinator(Generic[MachineT]):
         for index in list(self._by_index):
             self._by_index.pop(index).close()
         self._to_load.clear()
-        if self._loading is not None:
-            self._loading.cancel()
-            await asyncio.gather(self._loading, return_exceptions=True)
+        await cancel_all(self._loading)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from ruslo.broker.scheduling.background_tasks import cancel_all
 from ruslo.config.broker import BrokerConfig
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
@@ -87,9 +88,7 @@ class InternalTopic:
         await asyncio.wait([self._creation])
 
     async def stop(self) -> None:
-        if self._creation is not None:
-            self._creation.cancel()
-            await asyncio.gather(self._creation, return_exceptions=True)
+        await cancel_all(self._creation)
 
     def _created(self, creation: asyncio.Task[None]) -> None:
         self._creation = None

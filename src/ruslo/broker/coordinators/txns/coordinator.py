@@ -20,6 +20,7 @@ from ruslo.broker.metadata.dynamic_config import DynamicConfig
 from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.txn_verification import NO_NODE
+from ruslo.broker.scheduling.background_tasks import BackgroundTasks
 from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.controller.delta import MetadataDelta
@@ -78,7 +79,7 @@ class TransactionCoordinator(Coordinator[TxnShard]):
         self._node_id = node_id
         self._cluster = ImageClusterView(metadata, offsets_partition_of)
         self.settings = self._current_settings()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         kind = txn_kind(
             lambda: TxnShard(self.settings, compile_pattern, self._cluster),
             self._execute,
@@ -189,10 +190,8 @@ class TransactionCoordinator(Coordinator[TxnShard]):
         producer_id = self._producer_ids.take()
         if producer_id is not None:
             shard.handle(ProducerIdAllocated(allocation, producer_id))
-            return
-        task = asyncio.get_running_loop().create_task(self._wait_for_producer_id(shard, allocation))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        else:
+            self._tasks.start(self._wait_for_producer_id(shard, allocation))
 
     async def _wait_for_producer_id(self, shard: Shard, allocation: int) -> None:
         producer_id = None
@@ -205,10 +204,7 @@ class TransactionCoordinator(Coordinator[TxnShard]):
     async def stop(self) -> None:
         """Fail waiting requests."""
         await super().stop()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.stop()
 
 
 def markers_result(

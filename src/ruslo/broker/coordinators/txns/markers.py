@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from ruslo.broker.partitions.ack_wait import AckResult, AckWait, Appended
@@ -49,20 +50,13 @@ class _Written:
         self.uncommitted: dict[tuple[int, TopicPartition], Appended] = {}
 
 
+@dataclass(eq=False)
 class MarkerWriter:
-    def __init__(
-        self,
-        partitions: LocalPartitions,
-        groups: MarkerSink,
-        clock: Clock,
-        scheduler: Scheduler,
-        timeout_ms: int,
-    ) -> None:
-        self._partitions = partitions
-        self._groups = groups
-        self._clock = clock
-        self._scheduler = scheduler
-        self._timeout_ms = timeout_ms
+    _partitions: LocalPartitions
+    _groups: MarkerSink
+    _clock: Clock
+    _scheduler: Scheduler
+    _timeout_ms: int
 
     def handle(self, request: WriteTxnMarkersRequest) -> Message | asyncio.Future[Message]:
         """Write the markers of a coordinator on another node, or of an administrator."""

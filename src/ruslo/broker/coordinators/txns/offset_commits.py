@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -55,20 +56,13 @@ class LocalPartitions(Protocol):
     def by_name(self) -> Mapping[str | Uuid, Mapping[int, Partition]]: ...
 
 
+@dataclass(eq=False)
 class TransactionalOffsetCommits:
-    def __init__(
-        self,
-        verifier: TransactionVerifier,
-        groups: OffsetCommitter,
-        partitions: LocalPartitions,
-        config: Callable[[], BrokerConfig],
-        clock: Clock,
-    ) -> None:
-        self._verifier = verifier
-        self._groups = groups
-        self._partitions = partitions
-        self._config = config
-        self._clock = clock
+    _verifier: TransactionVerifier
+    _groups: OffsetCommitter
+    _partitions: LocalPartitions
+    _config: Callable[[], BrokerConfig]
+    _clock: Clock
 
     def commit(
         self, request: TxnOffsetCommitRequest, context: RequestContext

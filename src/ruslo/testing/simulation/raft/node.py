@@ -119,8 +119,7 @@ class SimRaftNode:
         assert self.machine is None
         self.log.sync()
         self.machine = RaftMachine(
-            node_id=self.key.node_id,
-            directory_id=self.key.directory_id,
+            key=self.key,
             endpoints=(self.endpoint,) if self.settings.may_vote else (),
             static_voters=self.static_voters,
             bootstrap=self.quorum.bootstrap,
