@@ -9,7 +9,6 @@ import os
 import socket
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 from ruslo.model.errors import ConfigError
@@ -58,9 +57,7 @@ class RunFolder:
         record_run(self.folder)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         if self._lock is not None:
             self._lock.close()
             self._lock = None

@@ -201,7 +201,7 @@ class Log(LogState):
             del recent[: RECENT_BATCHES // 2]
             del self._recent_positions[: RECENT_BATCHES // 2]
         if position == 0 or self.limits.index_may_fill:
-            self.limits.recompute(segment, self._config)
+            self.limits.recompute(segment, self.config)
 
     def _truncate_torn_tail(self, position: int, error: DiskError) -> None:
         """Remove the bytes of a failed write: the file must end with a whole batch."""
@@ -217,7 +217,7 @@ class Log(LogState):
         self.check_online()
         segment, limits = self.active, self.limits
         segment.activate()
-        limits.recompute(segment, self._config)
+        limits.recompute(segment, self.config)
         self._write = segment.file.append
         exceeds = segment.size + size > limits.size or timestamp > limits.timestamp or now_ms > limits.now_ms
         if (exceeds and segment.size) or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
@@ -250,7 +250,7 @@ class Log(LogState):
         self.recovery_point = min(self.recovery_point, base_offset - 1)
         self.active = segment
         self.forget_recent_batches()
-        self.limits.recompute(segment, self._config)
+        self.limits.recompute(segment, self.config)
         self._write = segment.file.append
 
     def fill_gap_to(self, offset: int, now_ms: int) -> None:
@@ -282,10 +282,10 @@ class Log(LogState):
         indexes = {
             each.base_offset: each.txn_index.checksum() for each in self.segments if each.txn_index.exists
         }
-        if indexes or self._has_txn_index_checkpoint:
+        if indexes or self.has_txn_index_checkpoint:
             path = f"{self.path}/{TXN_INDEX_CHECKSUMS}"
             self.disk.write_file(path, format_txn_index_checksums(indexes))
-            self._has_txn_index_checkpoint = True
+            self.has_txn_index_checkpoint = True
             self._unsynced.add_snapshot(path)
 
     # --- reading ----------------------------------------------------------------------

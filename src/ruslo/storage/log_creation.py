@@ -8,10 +8,8 @@ from ruslo.config.log_config import LogConfig
 from ruslo.model.ids import Uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.storage.disk import Disk, DiskError
-from ruslo.storage.leader_epochs import LeaderEpochCache
 from ruslo.storage.log import Log
 from ruslo.storage.partition_files import PARTITION_METADATA, format_partition_metadata
-from ruslo.storage.producer_state import ProducerStates
 from ruslo.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, Segment, segment_stem
 from ruslo.storage.trash import Trash
 
@@ -50,15 +48,8 @@ def create_log(
         topic_id=topic_id,
         config=config,
         segments=[segment],
-        start_offset=0,
-        end_offset=0,
-        recovery_point=0,
-        high_watermark=0,
-        epochs=LeaderEpochCache(),
-        producers=ProducerStates(),
-        snapshot_offset=0,
         trash=trash,
-        now_ms=now_ms,
+        flushed_ms=now_ms,
         created=True,
     )
 

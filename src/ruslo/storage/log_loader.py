@@ -137,7 +137,7 @@ class LogLoader:
             producers=producers,
             snapshot_offset=snapshot_offset,
             trash=self.trash,
-            now_ms=self.now_ms,
+            flushed_ms=self.now_ms,
             unsynced_segments=[*recovery.reindexed, *recovery.recovered],
             damage=recovery.damage,
             gaps_below=self.checkpointed.compacted_below,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable
+from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING
 
 from ruslo.config.log_config import LogConfig
@@ -25,116 +26,64 @@ if TYPE_CHECKING:
     from ruslo.storage.segment_swap import SegmentSwap
 
 
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class LogState:
-    __slots__ = (
-        "_config",
-        "_has_txn_index_checkpoint",
-        "_index_interval_bytes",
-        "_recent_bases",
-        "_recent_positions",
-        "_unsynced",
-        "_write",
-        "active",
-        "damage",
-        "disk",
-        "end_offset",
-        "epochs",
-        "failure",
-        "flushed_ms",
-        "gaps_below",
-        "high_watermark",
-        "last_stable_offset",
-        "limits",
-        "lost_tail",
-        "partition",
-        "path",
-        "producers",
-        "recovery_point",
-        "segments",
-        "snapshot_offset",
-        "start_offset",
-        "swap",
-        "syncs_before_roll",
-        "topic_id",
-        "trash",
-    )
+    disk: Disk
+    path: str
+    partition: TopicPartition
+    topic_id: Uuid
+    config: LogConfig
+    """Only ``configure`` changes it."""
+    segments: list[Segment]
+    active: Segment = field(init=False)
+    start_offset: int = 0
+    end_offset: int = 0
+    syncs_before_roll: bool = False
+    """Whether a roll flushes first, so only the active segment can be unsynced."""
+    recovery_point: int = 0
+    high_watermark: int = 0
+    last_stable_offset: int = field(init=False)
+    epochs: LeaderEpochCache = field(default_factory=LeaderEpochCache)
+    producers: ProducerStates = field(default_factory=ProducerStates)
+    snapshot_offset: int = 0
+    """Offset of the latest producer state snapshot."""
+    trash: Trash
+    swap: SegmentSwap | None = None
+    """Set while the files of a compacted segment do not have their final names yet."""
+    flushed_ms: int
+    failure: StorageError | None = None
+    """Why requests fail with KAFKA_STORAGE_ERROR; set when the log directory goes offline."""
+    damage: DamageList = field(default_factory=DamageList)
+    """Damaged ranges, which are not served."""
+    gaps_below: int = 0
+    """Compaction may have left a gap between two segments below this offset."""
+    has_txn_index_checkpoint: bool = False
+    lost_tail: LostData | None = None
+    """Records that were missing at the end when the log was opened, until the replica has handled it."""
+    limits: RollLimits = field(default_factory=RollLimits)
+    created: InitVar[bool] = False
+    unsynced_segments: InitVar[Iterable[Segment]] = ()
+    _unsynced: Unsynced = field(init=False)
+    _index_interval_bytes: int = field(init=False)
+    _write: Callable[[ReadBuffer], None] = field(init=False)
+    _recent_bases: array[int] = field(init=False)
+    _recent_positions: array[int] = field(init=False)
 
-    def __init__(
-        self,
-        *,
-        disk: Disk,
-        path: str,
-        partition: TopicPartition,
-        topic_id: Uuid,
-        config: LogConfig,
-        segments: list[Segment],
-        start_offset: int,
-        end_offset: int,
-        recovery_point: int,
-        high_watermark: int,
-        epochs: LeaderEpochCache,
-        producers: ProducerStates,
-        snapshot_offset: int,
-        trash: Trash,
-        now_ms: int,
-        created: bool = False,
-        unsynced_segments: Iterable[Segment] = (),
-        damage: DamageList | None = None,
-        gaps_below: int = 0,
-        has_txn_index_checkpoint: bool = False,
-        lost_tail: LostData | None = None,
-    ) -> None:
-        self.disk = disk
-        self.path = path
-        self.partition = partition
-        self.topic_id = topic_id
-        self.segments = segments
-        self.active = segments[-1]
-        self.start_offset = start_offset
-        self.end_offset = end_offset
-        self.syncs_before_roll = False
-        """Whether a roll flushes first, so only the active segment can be unsynced."""
-        self.recovery_point = recovery_point
-        self.high_watermark = high_watermark
-        self.last_stable_offset = start_offset
-        self.epochs = epochs
-        self.producers = producers
-        self.snapshot_offset = snapshot_offset
-        """Offset of the latest producer state snapshot."""
-        self.trash = trash
-        self.swap: SegmentSwap | None = None
-        """Set while the files of a compacted segment do not have their final names yet."""
-        self.flushed_ms = now_ms
-        self.failure: StorageError | None = None
-        """Why requests fail with KAFKA_STORAGE_ERROR; set when the log directory goes offline."""
-        self.damage = damage if damage is not None else DamageList()
-        """Damaged ranges, which are not served."""
-        self.gaps_below = gaps_below
-        """Compaction may have left a gap between two segments below this offset."""
-        self._has_txn_index_checkpoint = has_txn_index_checkpoint
-        self.lost_tail = lost_tail
-        """Records that were missing at the end when the log was opened, until the replica has handled it."""
-        self._config = config
-        self._index_interval_bytes = config.index_interval_bytes
-        self.limits = RollLimits()
+    def __post_init__(self, created: bool, unsynced_segments: Iterable[Segment]) -> None:
+        self.active = self.segments[-1]
+        self._index_interval_bytes = self.config.index_interval_bytes
         self._unsynced = Unsynced(created=created, segments=unsynced_segments)
-        self._write: Callable[[ReadBuffer], None] = _not_open
-        self._recent_bases = array("q")
-        self._recent_positions = array("q")
+        self._write = _not_open
+        self.forget_recent_batches()
         self.update_last_stable_offset()
 
     def __repr__(self) -> str:
         return f"<Log {self.path} [{self.start_offset}, {self.end_offset})>"
 
-    @property
-    def config(self) -> LogConfig:
-        return self._config
-
-    @config.setter
-    def config(self, config: LogConfig) -> None:
-        if self._config.compacts and not config.compacts:
+    def configure(self, config: LogConfig) -> None:
+        if self.config.compacts and not config.compacts:
             self.gaps_below = self.end_offset
-        self._config = config
+        self.config = config
         self._index_interval_bytes = config.index_interval_bytes
         self.limits.invalidate()
 
@@ -154,7 +103,7 @@ class LogState:
 
     def may_have_gap(self, offset: int) -> bool:
         """Whether records before ``offset`` may be missing because compaction removed them."""
-        return self._config.compacts or offset <= self.gaps_below
+        return self.config.compacts or offset <= self.gaps_below
 
     def check_online(self) -> None:
         if self.failure is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ruslo.records.batch import NO_SEQUENCE
@@ -32,26 +33,16 @@ class BatchMetadata(NamedTuple):
         return self.last_offset - self.offset_delta
 
 
+@dataclass(slots=True, eq=False)
 class ProducerEntry:
-    __slots__ = (
-        "batches",
-        "coordinator_epoch",
-        "epoch",
-        "last_timestamp",
-        "next_sequence",
-        "producer_id",
-        "transaction_start",
-    )
-
-    def __init__(self, producer_id: int, epoch: int = NO_PRODUCER_EPOCH) -> None:
-        self.producer_id = producer_id
-        self.epoch = epoch
-        self.batches: list[BatchMetadata] = []
-        self.next_sequence = 0
-        self.coordinator_epoch = NO_COORDINATOR_EPOCH
-        self.transaction_start = NO_OFFSET
-        """First offset of the open transaction, -1 if no transaction is open."""
-        self.last_timestamp = -1
+    producer_id: int
+    epoch: int = NO_PRODUCER_EPOCH
+    batches: list[BatchMetadata] = field(default_factory=list)
+    next_sequence: int = 0
+    coordinator_epoch: int = NO_COORDINATOR_EPOCH
+    transaction_start: int = NO_OFFSET
+    """First offset of the open transaction, -1 if no transaction is open."""
+    last_timestamp: int = -1
 
     @property
     def last_sequence(self) -> int:

@@ -212,7 +212,7 @@ class TestRoll:
 
     def test_a_new_config_takes_effect_at_once(self, bench: Workbench) -> None:
         bench.append_many(2)
-        bench.log.config = replace(bench.config, segment_bytes=100)
+        bench.log.configure(replace(bench.config, segment_bytes=100))
         bench.append(batch())
         assert self.bases(bench) == [0, 2]
 

@@ -399,7 +399,7 @@ class TestPeriodicTasks:
         log.assign_leader_epoch(0)
         assert broker.manager.due_flushes() == [log]
         log.flush(broker.clock.ms)
-        log.config = LogConfig(flush_ms=1000)
+        log.configure(LogConfig(flush_ms=1000))
         fill(log)
         broker.clock.ms += 999
         assert broker.manager.due_flushes() == []
@@ -408,7 +408,7 @@ class TestPeriodicTasks:
 
     def test_retention_producers_and_descriptors(self, broker: Broker) -> None:
         log = create(broker.manager, "t")
-        log.config = LogConfig(retention_ms=1000)
+        log.configure(LogConfig(retention_ms=1000))
         data = batch(producer_id=1, producer_epoch=0, sequence=0)
         log.append_leader(data, HEADER.unpack_from(data), 0, NOW)
         log.advance_high_watermark(1)

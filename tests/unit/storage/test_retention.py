@@ -30,7 +30,7 @@ def bases(bench: Workbench) -> list[int]:
 
 
 def configure(bench: Workbench, **settings: object) -> None:
-    bench.log.config = replace(bench.config, **settings)  # type: ignore[arg-type]
+    bench.log.configure(replace(bench.config, **settings))  # type: ignore[arg-type]
 
 
 class TestTime:

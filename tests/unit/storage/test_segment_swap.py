@@ -84,7 +84,7 @@ def test_reader_of_a_replaced_segment_can_continue(bench: Workbench) -> None:
 
 def test_log_that_lost_a_source_segment_is_not_changed(bench: Workbench) -> None:
     first, *_ = cleaned(bench.log)
-    bench.log.config = COMPACTED
+    bench.log.configure(COMPACTED)
     bench.log.advance_start_offset(bench.log.segments[1].base_offset)
     bench.log.delete_old_segments(NOW)
     before = records_from(bench.log, bench.log.start_offset)

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 
+
+@dataclass(slots=True, eq=False)
 class TopicTraffic:
     """The counters that all partitions of a topic share; they only grow while the process runs."""
 
-    __slots__ = (
-        "appends",
-        "bytes_in",
-        "bytes_out",
-        "failed_fetches",
-        "failed_produces",
-        "fetches",
-        "messages_in",
-        "replication_bytes_in",
-        "replication_bytes_out",
-    )
-
-    def __init__(self) -> None:
-        self.appends = 0
-        self.bytes_in = 0
-        self.messages_in = 0
-        self.failed_produces = 0
-        self.fetches = 0
-        self.bytes_out = 0
-        self.failed_fetches = 0
-        self.replication_bytes_in = 0
-        self.replication_bytes_out = 0
+    appends: int = 0
+    bytes_in: int = 0
+    messages_in: int = 0
+    failed_produces: int = 0
+    fetches: int = 0
+    bytes_out: int = 0
+    failed_fetches: int = 0
+    replication_bytes_in: int = 0
+    replication_bytes_out: int = 0
 
     def add(self, other: TopicTraffic) -> None:
         for name in TopicTraffic.__slots__:

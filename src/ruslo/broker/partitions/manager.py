@@ -262,7 +262,7 @@ class PartitionManager:
             log = None
         if log is None:
             return self._logs.create(name, topic.id, config, directory_id)
-        log.config = config
+        log.configure(config)
         return log
 
     def _remove_topic(self, topic: TopicImage) -> Steps[None]:

@@ -120,7 +120,7 @@ class Partition:
 
     def configure(self, config: LogConfig) -> None:
         """Apply new topic settings; the log keeps its own copy."""
-        self.log.config = config
+        self.log.configure(config)
         self._rules = _rules_of(config)
         self._flush.configure(config)
         if self.leader is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -196,20 +197,14 @@ def _reader_gone(stream: BinaryIO) -> bool:
     return any(event & select.POLLERR for _, event in poller.poll(0))
 
 
+@dataclass(eq=False)
 class Reader:
     """Copies records to a stream until all partitions reach their end offset, or up to a count."""
 
-    def __init__(
-        self,
-        consumer: Consumer,
-        begin: dict[TopicPartition, int],
-        end: dict[TopicPartition, int] | None,
-        count: int | None,
-    ) -> None:
-        self._consumer = consumer
-        self._begin = begin
-        self._end = end
-        self._left = count
+    _consumer: Consumer
+    _begin: dict[TopicPartition, int]
+    _end: dict[TopicPartition, int] | None
+    _left: int | None
 
     def copy_to(self, stream: BinaryIO, write: Formatter) -> None:
         from ruslo.client.librdkafka.consumer import PartitionEnd

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from ruslo.cli.demo.events import ORDERS, PAYMENTS
@@ -71,9 +70,7 @@ class DemoSpark:
             )
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self._kill()
 
     def stop(self) -> None:

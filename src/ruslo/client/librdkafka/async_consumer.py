@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Generic, Self, TypeAlias, TypeVar
 
 from ruslo.client.librdkafka.consumed_record import ConsumedRecord, Deserializer
@@ -157,9 +156,7 @@ class AsyncConsumer(Generic[ConsumedK, ConsumedV]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         await self._end(lambda: self._consumer.__exit__(kind, error, trace))
 
     async def _end(self, close: Callable[[], None]) -> None:

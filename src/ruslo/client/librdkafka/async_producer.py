@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from ruslo.client.librdkafka.delivery import RecordMetadata, Report
@@ -124,9 +123,7 @@ class AsyncProducer(Generic[ProducedK, ProducedV]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if kind is None:
             await self.close()
             return
@@ -213,9 +210,7 @@ class AsyncProducerTransaction:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         ending = asyncio.ensure_future(
             self._in_thread(lambda: self._transaction.__exit__(kind, error, trace))
         )

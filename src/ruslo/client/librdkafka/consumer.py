@@ -6,7 +6,6 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from ruslo.client.errors import UndecodableRecord
@@ -331,9 +330,7 @@ class Consumer(Generic[ConsumedK, ConsumedV]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if kind is None:
             self.close()
         elif self._client.unusable is None:

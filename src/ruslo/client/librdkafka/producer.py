@@ -9,7 +9,6 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeAlias
 
 from ruslo.client.errors import BufferExhausted
@@ -185,9 +184,7 @@ class Producer(Generic[ProducedK, ProducedV]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if kind is None:
             self.close()
         elif self._client.unusable is None:

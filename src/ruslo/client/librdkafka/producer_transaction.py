@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Protocol, Self
 
 from ruslo.client.errors import ProducerFenced, TransactionAborted
@@ -30,25 +30,21 @@ class OffsetSource(Protocol):
     def group_metadata(self) -> object: ...
 
 
+@dataclass(eq=False)
 class Transactions:
     """Every step takes at most ``max.block.ms``. ``init`` fences older producers; ``begin`` calls it once."""
 
-    def __init__(
-        self,
-        client: LibrdkafkaClient[confluent_kafka.Producer],
-        max_block_ms: int,
-        *,
-        configured: bool,
-        after_abort: Callable[[], None],
-    ) -> None:
-        self._client = client
-        self._max_block_ms = max_block_ms
-        self._configured = configured
-        self._after_abort = after_abort
+    _client: LibrdkafkaClient[confluent_kafka.Producer]
+    _max_block_ms: int
+    _: KW_ONLY
+    configured: bool
+    after_abort: Callable[[], None]
+
+    def __post_init__(self) -> None:
         self._ready = False
 
     def init(self) -> None:
-        if not self._configured:
+        if not self.configured:
             raise ConfigError("transactions need a transactional id: set transactional.id")
         self._run("init_transactions", self._client.handle.init_transactions)
         self._ready = True
@@ -79,7 +75,7 @@ class Transactions:
     def abort(self) -> None:
         """Abort, drop queued records, and forget the failures of single records."""
         self._run("abort_transaction", self._client.handle.abort_transaction)
-        self._after_abort()
+        self.after_abort()
 
     def _run(self, name: str, call: Callable[[float], object]) -> None:
         import confluent_kafka
@@ -121,9 +117,7 @@ class ProducerTransaction:
         self._transactions.begin()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
             self._abort_because(error)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from ruslo.model.topics import TopicPartition
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 RebalanceCallback: TypeAlias = Callable[[list[TopicPartition]], None]
 
 
+@dataclass(eq=False)
 class Rebalances:
     """Calls the user's callback before librdkafka starts or stops fetching the partitions.
 
@@ -21,18 +23,13 @@ class Rebalances:
     partitions that another member owns now.
     """
 
-    def __init__(
-        self,
-        *,
-        cooperative: bool,
-        start_positions: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] | None,
-        before_revoke: Callable[[], None],
-        after_loss: Callable[[Sequence[TopicPartition]], None],
-    ) -> None:
-        self._cooperative = cooperative
-        self._start_positions = start_positions
-        self._before_revoke = before_revoke
-        self._after_loss = after_loss
+    _: KW_ONLY
+    cooperative: bool
+    start_positions: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] | None
+    before_revoke: Callable[[], None]
+    after_loss: Callable[[Sequence[TopicPartition]], None]
+
+    def __post_init__(self) -> None:
         self._on_assign: RebalanceCallback | None = None
         self._on_revoke: RebalanceCallback | None = None
         self._on_lost: RebalanceCallback | None = None
@@ -66,19 +63,19 @@ class Rebalances:
             wanted = self._assigning
         finally:
             self._assigning = None
-        if self._start_positions is not None:
-            wanted |= self._start_positions([tp for tp, offset in wanted.items() if offset == initial[tp]])
+        if self.start_positions is not None:
+            wanted |= self.start_positions([tp for tp, offset in wanted.items() if offset == initial[tp]])
         if wanted != initial:
             for each in offsets:
                 each.offset = wanted[TopicPartition(each.topic, each.partition)]
             # Without this call librdkafka assigns the partitions itself, from the committed offsets.
-            assign = handle.incremental_assign if self._cooperative else handle.assign
+            assign = handle.incremental_assign if self.cooperative else handle.assign
             assign(offsets)
 
     def revoked(
         self, handle: confluent_kafka.Consumer, offsets: list[confluent_kafka.TopicPartition]
     ) -> None:
-        self._before_revoke()
+        self.before_revoke()
         self._lose(offsets, self._on_revoke)
 
     def lost(self, handle: confluent_kafka.Consumer, offsets: list[confluent_kafka.TopicPartition]) -> None:
@@ -93,4 +90,4 @@ class Rebalances:
             if callback is not None:
                 callback(partitions)
         finally:
-            self._after_loss(partitions)
+            self.after_loss(partitions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from ruslo.model.ids import Uuid
 
 
+@dataclass(slots=True, eq=False)
 class MetadataDelta:
     """Collected during replay and passed to subscribers together with the image *after* the change.
 
@@ -18,27 +20,16 @@ class MetadataDelta:
     ``created_topics`` (new id); one that was created and deleted within it is in neither.
     """
 
-    __slots__ = (
-        "changed_brokers",
-        "changed_configs",
-        "changed_features",
-        "changed_partitions",
-        "created_topics",
-        "deleted_topics",
-        "producer_ids_changed",
-    )
-
-    def __init__(self) -> None:
-        self.created_topics: dict[Uuid, TopicImage] = {}
-        self.deleted_topics: dict[Uuid, TopicImage] = {}
-        self.changed_partitions: dict[Uuid, dict[int, PartitionImage | None]] = {}
-        """By topic that existed before and partition index: the former partition, None if it is new."""
-        self.changed_configs: set[tuple[int, str]] = set()
-        """(resource type, resource name)."""
-        self.changed_brokers: dict[int, BrokerImage | None] = {}
-        """By broker id: the former registration, None if it is new."""
-        self.changed_features: set[str] = set()
-        self.producer_ids_changed = False
+    created_topics: dict[Uuid, TopicImage] = field(default_factory=dict)
+    deleted_topics: dict[Uuid, TopicImage] = field(default_factory=dict)
+    changed_partitions: dict[Uuid, dict[int, PartitionImage | None]] = field(default_factory=dict)
+    """By topic that existed before and partition index: the former partition, None if it is new."""
+    changed_configs: set[tuple[int, str]] = field(default_factory=set)
+    """(resource type, resource name)."""
+    changed_brokers: dict[int, BrokerImage | None] = field(default_factory=dict)
+    """By broker id: the former registration, None if it is new."""
+    changed_features: set[str] = field(default_factory=set)
+    producer_ids_changed: bool = False
 
     def __bool__(self) -> bool:
         return bool(

@@ -8,6 +8,7 @@ changes (``version``) for caches derived from them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ruslo.machines.controller.broker_image import ClusterImage
@@ -46,30 +47,19 @@ from ruslo.protocol.messages.user_scram_credential_record import UserScramCreden
 from ruslo.protocol.messages.zk_migration_state_record import ZkMigrationStateRecord
 
 
+@dataclass(slots=True, eq=False)
 class MetadataImage:
-    __slots__ = (
-        "cluster",
-        "configs",
-        "epoch",
-        "features",
-        "next_producer_id",
-        "offset",
-        "security",
-        "topics",
-    )
-
-    def __init__(self) -> None:
-        self.features = FeaturesImage()
-        self.cluster = ClusterImage()
-        self.topics = TopicsImage()
-        self.configs = ConfigsImage()
-        self.security = SecurityImage()
-        self.next_producer_id = -1
-        """The first producer id that was never allocated; -1: none was."""
-        self.offset = -1
-        """The offset of the last replayed record."""
-        self.epoch = -1
-        """The raft epoch of that record."""
+    features: FeaturesImage = field(default_factory=FeaturesImage)
+    cluster: ClusterImage = field(default_factory=ClusterImage)
+    topics: TopicsImage = field(default_factory=TopicsImage)
+    configs: ConfigsImage = field(default_factory=ConfigsImage)
+    security: SecurityImage = field(default_factory=SecurityImage)
+    next_producer_id: int = -1
+    """The first producer id that was never allocated; -1: none was."""
+    offset: int = -1
+    """The offset of the last replayed record."""
+    epoch: int = -1
+    """The raft epoch of that record."""
 
     def copy(self) -> MetadataImage:
         """An independent copy. It takes a millisecond or two for thousands of partitions, because the

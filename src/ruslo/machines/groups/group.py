@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from ruslo.machines.groups.records import GroupRecord
@@ -31,16 +32,14 @@ class Committer(NamedTuple):
     """The committed topic ids and partitions; called only if the check needs them."""
 
 
+@dataclass(slots=True, eq=False)
 class Group(ABC):
     """One group of any type. There is no state Dead: a deleted group is not in the shard."""
-
-    __slots__ = ("group_id",)
 
     kind: ClassVar[str]
     """The type in ListGroups: ``classic`` or ``consumer``."""
 
-    def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
+    group_id: str
 
     @property
     @abstractmethod

@@ -21,19 +21,6 @@ if TYPE_CHECKING:
 class ShardState:
     """The one object that every module of the machine reads and changes."""
 
-    __slots__ = (
-        "_random_uuid",
-        "active",
-        "assignors",
-        "groups",
-        "next_offset",
-        "offsets",
-        "settings",
-        "timers",
-        "topics",
-        "wall_ms",
-    )
-
     def __init__(
         self,
         settings: GroupSettings,

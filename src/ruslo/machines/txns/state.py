@@ -43,22 +43,6 @@ class DelayedRequest(NamedTuple):
 class ShardState:
     """The one object that every module of the machine reads and changes."""
 
-    __slots__ = (
-        "_allocations",
-        "active",
-        "cluster",
-        "compile_pattern",
-        "coordinator_epoch",
-        "delayed",
-        "expiring",
-        "now_ms",
-        "parked",
-        "settings",
-        "timers",
-        "transactions",
-        "wall_ms",
-    )
-
     def __init__(
         self, settings: TxnSettings, compile_pattern: CompilePattern, cluster: ClusterView | None = None
     ) -> None:

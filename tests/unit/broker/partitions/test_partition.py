@@ -268,7 +268,7 @@ async def test_new_leader_syncs_its_existing_log(tmp_path: Path) -> None:
         append(partition, b"a")
         log = partition.log
         assert log.recovery_point == 0
-        log.config = LogConfig(flush_messages=1)
+        log.configure(LogConfig(flush_messages=1))
         log.high_watermark = 0
         successor = Partition(NODE_ID, "t", partition.topic_id, 0, log, bench.flusher, partition.traffic)
         bench.disk.free.clear()

@@ -38,7 +38,7 @@ def test_all_sealed_segments_are_dirty_at_first(bench: Workbench) -> None:
 
 @pytest.mark.parametrize(("ratio", "is_worth_cleaning"), [(0.3, True), (0.4, False)])
 def test_dirty_ratio_decides(bench: Workbench, ratio: float, is_worth_cleaning: bool) -> None:
-    bench.log.config = replace(COMPACTED, min_cleanable_dirty_ratio=ratio)
+    bench.log.configure(replace(COMPACTED, min_cleanable_dirty_ratio=ratio))
     found = find_cleanable(bench.log, 20, bench.clock.ms)
     assert found is not None
     assert 0.33 < found.dirty_ratio < 0.34
@@ -47,7 +47,7 @@ def test_dirty_ratio_decides(bench: Workbench, ratio: float, is_worth_cleaning: 
 
 def test_clean_log_needs_no_compaction(bench: Workbench) -> None:
     assert find_cleanable(bench.log, 30, bench.clock.ms) is None
-    bench.log.config = replace(COMPACTED, cleanup_policy=("delete",))
+    bench.log.configure(replace(COMPACTED, cleanup_policy=("delete",)))
     assert find_cleanable(bench.log, None, bench.clock.ms) is None
 
 
@@ -56,15 +56,20 @@ def test_clean_log_needs_no_compaction(bench: Workbench) -> None:
     [(0, 30), (HOUR_MS // 2, 30), (HOUR_MS + 1, 20), (2 * HOUR_MS + 1, 10), (9 * HOUR_MS, None)],
 )
 def test_segments_within_the_min_compaction_lag_wait(bench: Workbench, lag_ms: int, end: int | None) -> None:
-    bench.log.config = replace(COMPACTED, min_compaction_lag_ms=lag_ms)
+    bench.log.configure(replace(COMPACTED, min_compaction_lag_ms=lag_ms))
     found = find_cleanable(bench.log, None, bench.clock.ms)
     assert (None if found is None else found.end_offset) == end
 
 
 def test_old_records_do_not_wait_for_the_ratio(bench: Workbench) -> None:
     for lag_ms, overdue in ((2 * HOUR_MS, False), (2 * HOUR_MS - 1, False), (HOUR_MS - 1, True)):
-        bench.log.config = replace(
-            COMPACTED, min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=lag_ms, min_compaction_lag_ms=0
+        bench.log.configure(
+            replace(
+                COMPACTED,
+                min_cleanable_dirty_ratio=1.0,
+                max_compaction_lag_ms=lag_ms,
+                min_compaction_lag_ms=0,
+            )
         )
         found = find_cleanable(bench.log, 20, bench.clock.ms)
         assert found is not None

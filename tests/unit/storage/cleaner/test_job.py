@@ -105,7 +105,7 @@ def test_clean_log_is_not_rewritten(bench: Workbench) -> None:
     for number in range(60):
         bench.append(keyed([(b"key-%d" % number, bytes(100))]))
     roll(bench)
-    bench.log.config = replace(COMPACTED, segment_bytes=1000)
+    bench.log.configure(replace(COMPACTED, segment_bytes=1000))
     before = {name: (bench.content(name)) for name in bench.names()}
     inodes = {name: Path(bench.path, name).stat().st_ino for name in before}
     compact(bench)

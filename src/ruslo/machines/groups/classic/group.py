@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import ClassVar
 
 from ruslo.machines.groups.classic.member import ClassicMember, Protocols
@@ -52,59 +53,39 @@ LEGAL_PREDECESSORS: dict[ClassicState, frozenset[ClassicState]] = {
 _GROUP_TIMERS = (TimerKind.JOIN, TimerKind.INITIAL_DELAY, TimerKind.SYNC, TimerKind.ADOPT)
 
 
+@dataclass(slots=True, eq=False)
 class ClassicGroup(Group):
-    __slots__ = (
-        "_protocol_type",
-        "_subscribed",
-        "_support",
-        "generation",
-        "initial_delay_left_ms",
-        "leader",
-        "members",
-        "newcomers_during_delay",
-        "pending_joins",
-        "pending_syncs",
-        "previous_state",
-        "protocol",
-        "recorded",
-        "state",
-        "state_ms",
-        "static_members",
-        "waiting",
-    )
-
     kind: ClassVar[str] = CLASSIC
 
-    def __init__(self, group_id: str, *, state_ms: int = NO_TIMESTAMP) -> None:
-        super().__init__(group_id)
-        self.state = ClassicState.EMPTY
-        self.previous_state: ClassicState | None = None
-        self.state_ms = state_ms
-        """The wall-clock time of the last state change; -1 if an old record did not contain it."""
-        self._protocol_type = ""
-        """Empty if no member has ever joined: the group consists only of offsets."""
-        self.generation = 0
-        self.protocol: str | None = None
-        self.leader: str | None = None
-        self.members: dict[str, ClassicMember] = {}
-        """Members by id, in the order of their joins."""
-        self.static_members: dict[str, str] = {}
-        """Member id by instance id."""
-        self._support: dict[str, int] = {}
-        """The number of members that support each protocol."""
-        self.waiting = 0
-        """The number of members with a parked JoinGroup."""
-        self.pending_joins: set[str] = set()
-        """Member ids of MEMBER_ID_REQUIRED responses whose members have not joined yet (KIP-394)."""
-        self.pending_syncs: set[str] = set()
-        """Members that have not sent SyncGroup in this generation."""
-        self.newcomers_during_delay = False
-        """Whether a member joined since the initial delay was last extended."""
-        self.initial_delay_left_ms = 0
-        self.recorded = False
-        """Whether the log has a record of the group, even if it was not committed in time."""
-        self._subscribed: frozenset[str] | None = None
-        """The subscribed topics of this generation, once they have been read."""
+    _: KW_ONLY
+    state_ms: int = NO_TIMESTAMP
+    """The wall-clock time of the last state change; -1 if an old record did not contain it."""
+    state: ClassicState = ClassicState.EMPTY
+    previous_state: ClassicState | None = None
+    _protocol_type: str = ""
+    """Empty if no member has ever joined: the group consists only of offsets."""
+    generation: int = 0
+    protocol: str | None = None
+    leader: str | None = None
+    members: dict[str, ClassicMember] = field(default_factory=dict)
+    """Members by id, in the order of their joins."""
+    static_members: dict[str, str] = field(default_factory=dict)
+    """Member id by instance id."""
+    _support: dict[str, int] = field(default_factory=dict)
+    """The number of members that support each protocol."""
+    waiting: int = 0
+    """The number of members with a parked JoinGroup."""
+    pending_joins: set[str] = field(default_factory=set)
+    """Member ids of MEMBER_ID_REQUIRED responses whose members have not joined yet (KIP-394)."""
+    pending_syncs: set[str] = field(default_factory=set)
+    """Members that have not sent SyncGroup in this generation."""
+    newcomers_during_delay: bool = False
+    """Whether a member joined since the initial delay was last extended."""
+    initial_delay_left_ms: int = 0
+    recorded: bool = False
+    """Whether the log has a record of the group, even if it was not committed in time."""
+    _subscribed: frozenset[str] | None = None
+    """The subscribed topics of this generation, once they have been read."""
 
     # -- as all groups ---------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ null in errors. v8: a reason, for logs only (KIP-800). v9: SkipAssignment (KIP-8
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import dataclass
 
 from ruslo.machines.groups.classic import rebalance
 from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState, group_error
@@ -90,25 +91,21 @@ def _create(
     return outcome
 
 
+@dataclass(eq=False)
 class _Join:
     """One JoinGroup request and its group."""
 
-    def __init__(
-        self,
-        shard: ShardState,
-        group: ClassicGroup,
-        request: JoinGroupRequest,
-        info: RequestInfo,
-        token: Hashable,
-        now_ms: int,
-    ) -> None:
-        self.shard = shard
-        self.group = group
-        self.request = request
-        self.info = info
-        self.token = token
-        self.now_ms = now_ms
-        self.protocols: Protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
+    shard: ShardState
+    group: ClassicGroup
+    request: JoinGroupRequest
+    info: RequestInfo
+    token: Hashable
+    now_ms: int
+
+    def __post_init__(self) -> None:
+        self.protocols: Protocols = tuple(
+            (each.name, bytes(each.metadata)) for each in self.request.protocols
+        )
 
     def decide(self) -> GroupOutcome:
         group, request = self.group, self.request

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple, TypeAlias
 
 from ruslo.protocol.messages.group_metadata_value import MemberMetadata
@@ -16,46 +17,22 @@ class ParkedRequest(NamedTuple):
     api_version: int
 
 
+@dataclass(slots=True, eq=False)
 class ClassicMember:
-    __slots__ = (
-        "assignment",
-        "client_host",
-        "client_id",
-        "instance_id",
-        "is_new",
-        "join",
-        "member_id",
-        "protocols",
-        "rebalance_timeout_ms",
-        "session_timeout_ms",
-        "sync",
-    )
-
-    def __init__(
-        self,
-        member_id: str,
-        *,
-        instance_id: str | None,
-        client_id: str,
-        client_host: str,
-        rebalance_timeout_ms: int,
-        session_timeout_ms: int,
-        protocols: Protocols,
-        assignment: bytes = b"",
-    ) -> None:
-        self.member_id = member_id
-        self.instance_id = instance_id
-        """The instance id of a static member (KIP-345)."""
-        self.client_id = client_id
-        self.client_host = client_host
-        self.rebalance_timeout_ms = rebalance_timeout_ms
-        self.session_timeout_ms = session_timeout_ms
-        self.protocols = protocols
-        self.assignment = assignment
-        self.join: ParkedRequest | None = None
-        self.sync: ParkedRequest | None = None
-        self.is_new = False
-        """Whether its first JoinGroup is parked, so it cannot send heartbeats yet."""
+    member_id: str
+    _: KW_ONLY
+    instance_id: str | None
+    """The instance id of a static member (KIP-345)."""
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: Protocols
+    assignment: bytes = b""
+    join: ParkedRequest | None = None
+    sync: ParkedRequest | None = None
+    is_new: bool = False
+    """Whether its first JoinGroup is parked, so it cannot send heartbeats yet."""
 
     def metadata(self, protocol: str | None) -> bytes:
         """The member's metadata for this protocol."""

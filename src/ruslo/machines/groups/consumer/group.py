@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ruslo.machines.assignors.spec import Partitions
@@ -36,65 +37,40 @@ NO_TARGET = -1
 _NOTHING: Partitions = {}
 
 
+@dataclass(slots=True, eq=False)
 class ConsumerGroup(Group):
-    __slots__ = (
-        "_assignors",
-        "_classic_protocols",
-        "_holders",
-        "_regex_topics",
-        "_regexes",
-        "_topic_names",
-        "classic_count",
-        "epoch",
-        "failure",
-        "failure_retry_ms",
-        "has_partition_metadata",
-        "members",
-        "metadata_hash",
-        "refreshed_epoch",
-        "resolved",
-        "static_members",
-        "target",
-        "target_epoch",
-        "target_ms",
-        "topics_created_version",
-    )
-
     kind: ClassVar[str] = CONSUMER
 
-    def __init__(self, group_id: str) -> None:
-        super().__init__(group_id)
-        self.epoch = FIRST_EPOCH
-        self.metadata_hash = 0
-        self.target_epoch = FIRST_EPOCH
-        self.target_ms = 0
-        """The wall-clock time of the last target; 0 if none was computed yet."""
-        self.members: dict[str, ConsumerMember] = {}
-        self.static_members: dict[str, str] = {}
-        """Member id by instance id."""
-        self.target: dict[str, Partitions] = {}
-        """By member id."""
-        self.resolved: dict[str, ResolvedRegex] = {}
-        """By pattern."""
-        self.has_partition_metadata = False
-        """Whether the log contains an old record of type 4."""
-        self.classic_count = 0
-        """The number of members that use the classic protocol."""
-        self._holders: dict[Uuid, dict[int, int]] = {}
-        """By topic id and partition: the epoch of its owner, which may have to revoke it."""
-        self._topic_names: Counter[str] = Counter()
-        self._regexes: Counter[str] = Counter()
-        self._regex_topics: Counter[str] = Counter()
-        self._assignors: Counter[str] = Counter()
-        self._classic_protocols: Counter[str] = Counter()
-
-        self.refreshed_epoch: int | None = None
-        """The group epoch for which the topic hash was last computed; None: it must be computed again."""
-        self.topics_created_version = 0
-        """The metadata version that created topics, which its regular expressions may match."""
-        self.failure: AssignorFailure | None = None
-        """The failure of the last assignor run; None if it succeeded."""
-        self.failure_retry_ms = 0
+    epoch: int = FIRST_EPOCH
+    metadata_hash: int = 0
+    target_epoch: int = FIRST_EPOCH
+    target_ms: int = 0
+    """The wall-clock time of the last target; 0 if none was computed yet."""
+    members: dict[str, ConsumerMember] = field(default_factory=dict)
+    static_members: dict[str, str] = field(default_factory=dict)
+    """Member id by instance id."""
+    target: dict[str, Partitions] = field(default_factory=dict)
+    """By member id."""
+    resolved: dict[str, ResolvedRegex] = field(default_factory=dict)
+    """By pattern."""
+    has_partition_metadata: bool = False
+    """Whether the log contains an old record of type 4."""
+    classic_count: int = 0
+    """The number of members that use the classic protocol."""
+    _holders: dict[Uuid, dict[int, int]] = field(default_factory=dict)
+    """By topic id and partition: the epoch of its owner, which may have to revoke it."""
+    _topic_names: Counter[str] = field(default_factory=Counter)
+    _regexes: Counter[str] = field(default_factory=Counter)
+    _regex_topics: Counter[str] = field(default_factory=Counter)
+    _assignors: Counter[str] = field(default_factory=Counter)
+    _classic_protocols: Counter[str] = field(default_factory=Counter)
+    refreshed_epoch: int | None = None
+    """The group epoch for which the topic hash was last computed; None: it must be computed again."""
+    topics_created_version: int = 0
+    """The metadata version that created topics, which its regular expressions may match."""
+    failure: AssignorFailure | None = None
+    """The failure of the last assignor run; None if it succeeded."""
+    failure_retry_ms: int = 0
 
     # -- as all groups ---------------------------------------------------------------------------------------
 

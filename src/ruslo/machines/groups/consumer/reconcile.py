@@ -8,7 +8,7 @@ gets the target epoch and all free partitions.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ruslo.machines.assignors.spec import Partitions
@@ -50,22 +50,14 @@ def reconcile(
     return step.towards_target(member.epoch)
 
 
+@dataclass(eq=False)
 class _Step:
-    def __init__(
-        self,
-        member: ConsumerMember,
-        target_epoch: int,
-        target: Partitions,
-        subscribed_topic_ids: Callable[[], Collection[Uuid]],
-        is_held: Callable[[Uuid, int], bool],
-        owned: Owned,
-    ) -> None:
-        self._member = member
-        self._target_epoch = target_epoch
-        self._target = target
-        self._subscribed_topic_ids = subscribed_topic_ids
-        self._is_held = is_held
-        self._owned = owned
+    _member: ConsumerMember
+    _target_epoch: int
+    _target: Partitions
+    _subscribed_topic_ids: Callable[[], Collection[Uuid]]
+    _is_held: Callable[[Uuid, int], bool]
+    _owned: Owned
 
     def owns_any(self, partitions: PartitionEpochs) -> bool:
         """Whether the member may own one of these partitions; True if it does not report its partitions."""

@@ -8,6 +8,7 @@ Tombstones of unknown keys are ignored, because compaction leaves them behind.
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from typing import TypeAlias
 
 from ruslo.machines.groups.classic.group import ClassicGroup
 from ruslo.machines.groups.consumer.group import NO_TARGET, ConsumerGroup
@@ -21,7 +22,6 @@ from ruslo.machines.groups.events import ResolvedRegex
 from ruslo.machines.groups.group import Group
 from ruslo.machines.groups.records import GroupRecord
 from ruslo.model.errors import CorruptLogError
-from ruslo.model.ids import Uuid
 from ruslo.protocol.messages.consumer_group_current_member_assignment_key import (
     ConsumerGroupCurrentMemberAssignmentKey,
 )
@@ -50,33 +50,44 @@ from ruslo.protocol.messages.consumer_group_target_assignment_metadata_value imp
     ConsumerGroupTargetAssignmentMetadataValue,
 )
 
+_Key: TypeAlias = (
+    ConsumerGroupCurrentMemberAssignmentKey
+    | ConsumerGroupTargetAssignmentMemberKey
+    | ConsumerGroupTargetAssignmentMetadataKey
+    | ConsumerGroupMemberMetadataKey
+    | ConsumerGroupMetadataKey
+    | ConsumerGroupRegularExpressionKey
+    | ConsumerGroupPartitionMetadataKey
+)
+
 
 def replay(groups: MutableMapping[str, Group], record: GroupRecord) -> None:
     """Apply a record of the types 3 to 8 and 16."""
     key, value = record.key, record.value
+    assert isinstance(key, _Key)
+    group = _group(groups, key.group_id, create=value is not None)
+    if group is None:
+        return
     if isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
         assert value is None or isinstance(value, ConsumerGroupCurrentMemberAssignmentValue)
-        _current_assignment(groups, key, value)
+        _current_assignment(group, key.member_id, value)
     elif isinstance(key, ConsumerGroupTargetAssignmentMemberKey):
         assert value is None or isinstance(value, ConsumerGroupTargetAssignmentMemberValue)
-        _target(groups, key, value)
+        _target(group, key.member_id, value)
     elif isinstance(key, ConsumerGroupTargetAssignmentMetadataKey):
         assert value is None or isinstance(value, ConsumerGroupTargetAssignmentMetadataValue)
-        _target_epoch(groups, key, value)
+        _target_epoch(group, value)
     elif isinstance(key, ConsumerGroupMemberMetadataKey):
         assert value is None or isinstance(value, ConsumerGroupMemberMetadataValue)
-        _member(groups, key, value)
+        _member(group, key.member_id, value)
     elif isinstance(key, ConsumerGroupMetadataKey):
         assert value is None or isinstance(value, ConsumerGroupMetadataValue)
-        _epoch(groups, key, value)
+        _epoch(groups, group, value)
     elif isinstance(key, ConsumerGroupRegularExpressionKey):
         assert value is None or isinstance(value, ConsumerGroupRegularExpressionValue)
-        _regex(groups, key, value)
+        _regex(group, key.regular_expression, value)
     else:
-        assert isinstance(key, ConsumerGroupPartitionMetadataKey)
-        group = _group(groups, key.group_id, create=value is not None)
-        if group is not None:
-            group.has_partition_metadata = value is not None
+        group.has_partition_metadata = value is not None
 
 
 def _group(groups: MutableMapping[str, Group], group_id: str, *, create: bool) -> ConsumerGroup | None:
@@ -94,95 +105,65 @@ def _group(groups: MutableMapping[str, Group], group_id: str, *, create: bool) -
 
 
 def _epoch(
-    groups: MutableMapping[str, Group],
-    key: ConsumerGroupMetadataKey,
-    value: ConsumerGroupMetadataValue | None,
+    groups: MutableMapping[str, Group], group: ConsumerGroup, value: ConsumerGroupMetadataValue | None
 ) -> None:
-    group = _group(groups, key.group_id, create=value is not None)
-    if group is None:
-        return
     if value is not None:
         group.epoch = value.epoch
         group.metadata_hash = value.metadata_hash
         return
     if group.members:
-        raise CorruptLogError(f"Group {key.group_id!r} has a tombstone but {len(group.members)} members")
+        raise CorruptLogError(f"Group {group.group_id!r} has a tombstone but {len(group.members)} members")
     if group.target:
-        raise CorruptLogError(f"Group {key.group_id!r} has a tombstone but {len(group.target)} targets")
+        raise CorruptLogError(f"Group {group.group_id!r} has a tombstone but {len(group.target)} targets")
     if group.target_epoch != NO_TARGET:
-        raise CorruptLogError(f"Group {key.group_id!r} has a tombstone but a target")
-    del groups[key.group_id]
+        raise CorruptLogError(f"Group {group.group_id!r} has a tombstone but a target")
+    del groups[group.group_id]
 
 
-def _member(
-    groups: MutableMapping[str, Group],
-    key: ConsumerGroupMemberMetadataKey,
-    value: ConsumerGroupMemberMetadataValue | None,
-) -> None:
-    group = _group(groups, key.group_id, create=value is not None)
-    if group is None:
-        return
-    member = group.members.get(key.member_id)
+def _member(group: ConsumerGroup, member_id: str, value: ConsumerGroupMemberMetadataValue | None) -> None:
+    member = group.members.get(member_id)
     if value is not None:
-        group.put_member(with_metadata(member or ConsumerMember(key.member_id), value))
+        group.put_member(with_metadata(member or ConsumerMember(member_id), value))
         return
     if member is None:
         return
     if member.epoch != LEAVE_EPOCH:
-        raise CorruptLogError(f"Member {key.member_id!r} of {key.group_id!r} has a tombstone but partitions")
-    if key.member_id in group.target:
-        raise CorruptLogError(f"Member {key.member_id!r} of {key.group_id!r} has a tombstone but a target")
-    group.remove_member(key.member_id)
+        raise CorruptLogError(f"Member {member_id!r} of {group.group_id!r} has a tombstone but partitions")
+    if member_id in group.target:
+        raise CorruptLogError(f"Member {member_id!r} of {group.group_id!r} has a tombstone but a target")
+    group.remove_member(member_id)
 
 
-def _target_epoch(
-    groups: MutableMapping[str, Group],
-    key: ConsumerGroupTargetAssignmentMetadataKey,
-    value: ConsumerGroupTargetAssignmentMetadataValue | None,
-) -> None:
-    group = _group(groups, key.group_id, create=value is not None)
-    if group is None:
-        return
+def _target_epoch(group: ConsumerGroup, value: ConsumerGroupTargetAssignmentMetadataValue | None) -> None:
     if value is not None:
         group.target_epoch = value.assignment_epoch
         group.target_ms = value.assignment_timestamp
         return
     if group.target:
         raise CorruptLogError(
-            f"The target of group {key.group_id!r} has a tombstone but {len(group.target)} members"
+            f"The target of group {group.group_id!r} has a tombstone but {len(group.target)} members"
         )
     group.target_epoch = NO_TARGET
     group.target_ms = 0
 
 
 def _target(
-    groups: MutableMapping[str, Group],
-    key: ConsumerGroupTargetAssignmentMemberKey,
-    value: ConsumerGroupTargetAssignmentMemberValue | None,
+    group: ConsumerGroup, member_id: str, value: ConsumerGroupTargetAssignmentMemberValue | None
 ) -> None:
-    group = _group(groups, key.group_id, create=value is not None)
-    if group is None:
-        return
     if value is None:
-        group.target.pop(key.member_id, None)
-        return
-    target: dict[Uuid, frozenset[int]] = {
-        topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions
-    }
-    group.target[key.member_id] = target
+        group.target.pop(member_id, None)
+    else:
+        group.target[member_id] = {
+            topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions
+        }
 
 
 def _current_assignment(
-    groups: MutableMapping[str, Group],
-    key: ConsumerGroupCurrentMemberAssignmentKey,
-    value: ConsumerGroupCurrentMemberAssignmentValue | None,
+    group: ConsumerGroup, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue | None
 ) -> None:
-    group = _group(groups, key.group_id, create=value is not None)
-    if group is None:
-        return
-    member = group.members.get(key.member_id)
+    member = group.members.get(member_id)
     if value is not None:
-        group.put_member(with_assignment(member or ConsumerMember(key.member_id), value))
+        group.put_member(with_assignment(member or ConsumerMember(member_id), value))
     elif member is not None:
         nothing = ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=LEAVE_EPOCH, previous_member_epoch=LEAVE_EPOCH, state=int(member.state)
@@ -190,16 +171,8 @@ def _current_assignment(
         group.put_member(with_assignment(member, nothing))
 
 
-def _regex(
-    groups: MutableMapping[str, Group],
-    key: ConsumerGroupRegularExpressionKey,
-    value: ConsumerGroupRegularExpressionValue | None,
-) -> None:
-    group = _group(groups, key.group_id, create=value is not None)
-    if group is None:
-        return
+def _regex(group: ConsumerGroup, regex: str, value: ConsumerGroupRegularExpressionValue | None) -> None:
     if value is None:
-        group.remove_regex(key.regular_expression)
+        group.remove_regex(regex)
     else:
-        resolved = ResolvedRegex(tuple(value.topics), value.version, value.timestamp)
-        group.put_regex(key.regular_expression, resolved)
+        group.put_regex(regex, ResolvedRegex(tuple(value.topics), value.version, value.timestamp))
