@@ -24,7 +24,7 @@ from ruslo.config.definition import (
     without_effect,
 )
 from ruslo.config.keys.inherited import first_set, inherited
-from ruslo.config.validators import ConfigValue, ThrottledReplicas, Validator, at_least
+from ruslo.config.validators import THROTTLED_REPLICAS, ConfigValue, Validator, at_least
 
 if TYPE_CHECKING:
     from ruslo.config.broker import BrokerConfig
@@ -68,11 +68,11 @@ class LogConfig:
     flush_messages: int = _of_broker("log.flush.interval.messages")
     flush_ms: int = _of_broker("log.flush.interval.ms", at_least(0))
     follower_replication_throttled_replicas: tuple[str, ...] = _of_topic(
-        LIST, (), ThrottledReplicas(), "Replicas whose followers are throttled: partition:broker, … or *."
+        LIST, (), THROTTLED_REPLICAS, "Replicas whose followers are throttled: partition:broker, … or *."
     )
     index_interval_bytes: int = _of_broker("log.index.interval.bytes")
     leader_replication_throttled_replicas: tuple[str, ...] = _of_topic(
-        LIST, (), ThrottledReplicas(), "Replicas whose leaders are throttled: partition:broker, … or *."
+        LIST, (), THROTTLED_REPLICAS, "Replicas whose leaders are throttled: partition:broker, … or *."
     )
     local_retention_bytes: int = _of_broker("log.local.retention.bytes")
     local_retention_ms: int = _of_broker("log.local.retention.ms")

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final, NamedTuple, Protocol
 
 ConfigValue = bool | int | float | str | tuple[str, ...] | None
@@ -26,15 +26,12 @@ class Validator(Protocol):
     def problem(self, value: ConfigValue) -> Problem | None: ...
 
 
-class Range:
+class Range(NamedTuple):
     """A number between two limits, both included. None means no limit; ``also`` is valid as well."""
 
-    __slots__ = ("also", "high", "low")
-
-    def __init__(self, low: float | None, high: float | None = None, also: int | None = None) -> None:
-        self.low = low
-        self.high = high
-        self.also = also
+    low: float | None
+    high: float | None = None
+    also: int | None = None
 
     def problem(self, value: ConfigValue) -> Problem | None:
         assert value is None or isinstance(value, (int, float))
@@ -106,99 +103,65 @@ class Items:
         return f"[{', '.join(self.words)}]" if self.words else ""
 
 
-class NotNull:
-    """Any string, including an empty one, but not null."""
+class Check(NamedTuple):
+    """A rule without parameters. ``text`` describes valid values, as in Kafka's reference."""
 
-    __slots__ = ()
-
-    def problem(self, value: ConfigValue) -> Problem | None:
-        return (
-            Problem("a value is required", "set it, or set it to an empty string") if value is None else None
-        )
+    text: str
+    problem: Callable[[ConfigValue], Problem | None]
 
     def __str__(self) -> str:
-        return "non-null string"
+        return self.text
 
 
-class NotBlank:
-    """Unset, or a string that is not empty."""
-
-    __slots__ = ()
-
-    def problem(self, value: ConfigValue) -> Problem | None:
-        return Problem("it is empty", "set a value, or remove the line") if value == "" else None
-
-    def __str__(self) -> str:
-        return "non-empty string"
+def _null_problem(value: ConfigValue) -> Problem | None:
+    return Problem("a value is required", "set it, or set it to an empty string") if value is None else None
 
 
-class ThrottledReplicas:
-    """``*`` or a list of ``partition:broker`` (KIP-73)."""
-
-    __slots__ = ()
-
-    def problem(self, value: ConfigValue) -> Problem | None:
-        assert isinstance(value, tuple)
-        if "".join(value) == "*" or all(re.fullmatch(_REPLICA, item) for item in value):
-            return None
-        return Problem(
-            "it is not a list of replicas",
-            "use '*' or a list such as 0:1,1:2 (partition:broker, partition:broker)",
-        )
-
-    def __str__(self) -> str:
-        return "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+def _blank_problem(value: ConfigValue) -> Problem | None:
+    return Problem("it is empty", "set a value, or remove the line") if value == "" else None
 
 
-class QuorumVoters:
-    """``id@host:port`` of each voter."""
-
-    __slots__ = ()
-
-    def problem(self, value: ConfigValue) -> Problem | None:
-        assert isinstance(value, tuple)
-        for item in value:
-            node_id, at, address = item.partition("@")
-            if not at or "@" in address or not node_id.isdecimal() or split_host_port(address) is None:
-                return Problem(
-                    f"{item!r} is not a voter", "write each voter as id@host:port, e.g. 1@host1:9093"
-                )
+def _replicas_problem(value: ConfigValue) -> Problem | None:
+    assert isinstance(value, tuple)
+    if "".join(value) == "*" or all(re.fullmatch(_REPLICA, item) for item in value):
         return None
+    return Problem(
+        "it is not a list of replicas",
+        "use '*' or a list such as 0:1,1:2 (partition:broker, partition:broker)",
+    )
 
-    def __str__(self) -> str:
-        return "non-empty list"
+
+def _voters_problem(value: ConfigValue) -> Problem | None:
+    assert isinstance(value, tuple)
+    for item in value:
+        node_id, at, address = item.partition("@")
+        if not at or "@" in address or not node_id.isdecimal() or split_host_port(address) is None:
+            return Problem(f"{item!r} is not a voter", "write each voter as id@host:port, e.g. 1@host1:9093")
+    return None
 
 
-class HostPorts:
-    """``host:port`` of one or more servers."""
+def _servers_problem(value: ConfigValue) -> Problem | None:
+    assert isinstance(value, tuple)
+    for item in value:
+        if split_host_port(item) is None:
+            return Problem(f"{item!r} is not an address", "write each server as host:port, e.g. host1:9093")
+    return None
 
-    __slots__ = ()
 
-    def problem(self, value: ConfigValue) -> Problem | None:
-        assert isinstance(value, tuple)
-        for item in value:
-            if split_host_port(item) is None:
-                return Problem(
-                    f"{item!r} is not an address", "write each server as host:port, e.g. host1:9093"
-                )
+def _address_problem(value: ConfigValue) -> Problem | None:
+    if not value or (isinstance(value, str) and split_host_port(value) is not None):
         return None
-
-    def __str__(self) -> str:
-        return "non-empty list"
+    return Problem("it is not an address", "write host:port, e.g. 127.0.0.1:9404, or leave it empty")
 
 
-class HostPortOrNone:
-    """``host:port``, or empty."""
-
-    __slots__ = ()
-
-    def problem(self, value: ConfigValue) -> Problem | None:
-        if not value or (isinstance(value, str) and split_host_port(value) is not None):
-            return None
-        return Problem("it is not an address", "write host:port, e.g. 127.0.0.1:9404, or leave it empty")
-
-    def __str__(self) -> str:
-        return "host:port or empty"
+NOT_NULL = Check("non-null string", _null_problem)
+NOT_BLANK = Check("non-empty string", _blank_problem)
+"""Unset, or a string that is not empty."""
+THROTTLED_REPLICAS = Check("[partitionId]:[brokerId],[partitionId]:[brokerId],...", _replicas_problem)
+"""``*`` or a list of ``partition:broker`` (KIP-73)."""
+QUORUM_VOTERS = Check("non-empty list", _voters_problem)
+HOST_PORTS = Check("non-empty list", _servers_problem)
+HOST_PORT_OR_NONE = Check("host:port or empty", _address_problem)
 
 
 class OffsetReset:

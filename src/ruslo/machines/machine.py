@@ -38,6 +38,16 @@ MAX_ITEMS_PER_EVENT = 64
 """``TimerFired`` handles at most this many timers, groups or ids: thousands may be due together. The rest is
 due at once, in another event. The driver's scheduler runs each event as one step, and requests in between."""
 
+COORDINATOR_APPEND_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+"""The errors of clients whose coordinator could not append or commit a record, by the error of its log."""
+
 
 class Instant(NamedTuple):
     """The time of an event, read once from both clocks."""

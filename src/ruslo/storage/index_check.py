@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from struct import Struct
+from typing import ClassVar
 
 from ruslo.model.errors import CorruptLogError
 from ruslo.storage.checkpoints import TxnIndexChecksum
@@ -100,13 +101,24 @@ def _entries_fault(aborts: Iterable[AbortedTransaction], base: int, last_offset:
     return None
 
 
-class OffsetIndexCheck:
-    """Compares the entries of an offset index with the batches of its segment, in order."""
+class _IndexCheck:
+    """Compares the entries of an index with the batches of its segment, in order."""
+
+    entry: ClassVar[Struct]
 
     def __init__(self, data: bytes) -> None:
-        self._entries = list(OFFSET_ENTRY.iter_unpack(data))
+        self._entries = list(self.entry.iter_unpack(data))
         self._at = 0
         self._problem: str | None = None
+
+    def problem(self) -> str | None:
+        if self._problem is None and self._at < len(self._entries):
+            return f"{len(self._entries) - self._at} entries point past the last batch"
+        return self._problem
+
+
+class OffsetIndexCheck(_IndexCheck):
+    entry = OFFSET_ENTRY
 
     def check_batch(self, position: int, last_offset: int) -> None:
         while self._at < len(self._entries) and self._problem is None:
@@ -119,20 +131,10 @@ class OffsetIndexCheck:
                     f"entry {self._at - 1} has relative offset {offset} at position {entry_position}"
                 )
 
-    def problem(self) -> str | None:
-        if self._problem is None and self._at < len(self._entries):
-            return f"{len(self._entries) - self._at} entries point past the last batch"
-        return self._problem
 
-
-class TimeIndexCheck:
-    """Compares the entries of a time index with the batches of its segment, in order."""
-
-    def __init__(self, data: bytes) -> None:
-        self._entries = list(TIME_ENTRY.iter_unpack(data))
-        self._at = 0
-        self._largest = -1
-        self._problem: str | None = None
+class TimeIndexCheck(_IndexCheck):
+    entry = TIME_ENTRY
+    _largest = -1
 
     def check_batch(self, timestamp: int, last_offset: int) -> None:
         self._largest = max(self._largest, timestamp)
@@ -145,8 +147,3 @@ class TimeIndexCheck:
                 self._problem = (
                     f"entry {self._at - 1} has timestamp {entry_timestamp} at relative offset {offset}"
                 )
-
-    def problem(self) -> str | None:
-        if self._problem is None and self._at < len(self._entries):
-            return f"{len(self._entries) - self._at} entries point past the last batch"
-        return self._problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ruslo.client.settings.setting import IGNORED, OURS, REFUSED, SAME, TRANSLATED, setting
 from ruslo.config.definition import BOOLEAN, CLASS, INT, LIST, REQUIRED, STRING
-from ruslo.config.validators import Items, NotBlank, OffsetReset, OneOf, at_least
+from ruslo.config.validators import NOT_BLANK, Items, OffsetReset, OneOf, at_least
 
 # fmt: off
 CONSUMER_KEYS = (
@@ -33,7 +33,7 @@ CONSUMER_KEYS = (
         "Least bytes in a fetch response, unless fetch.max.wait.ms expires; 0 counts as 1."),
     setting("group.id", STRING, None, None, SAME,
         "The consumer group; without it, assign partitions manually; nothing is committed."),
-    setting("group.instance.id", STRING, None, NotBlank(), SAME,
+    setting("group.instance.id", STRING, None, NOT_BLANK, SAME,
         "The id of a static member: a quick restart does not cause a rebalance."),
     setting("group.protocol", STRING, "classic", OneOf("CONSUMER", "CLASSIC", ignore_case=True), TRANSLATED,
         "classic, or consumer (KIP-848), where the broker assigns partitions."),

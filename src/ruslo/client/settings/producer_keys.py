@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ruslo.client.settings.setting import IGNORED, OURS, REFUSED, SAME, TRANSLATED, setting
 from ruslo.config.definition import BOOLEAN, CLASS, INT, LONG, REQUIRED, STRING
-from ruslo.config.validators import NotBlank, OneOf, Range, at_least, between
+from ruslo.config.validators import NOT_BLANK, OneOf, Range, at_least, between
 
 # fmt: off
 PRODUCER_KEYS = (
@@ -55,7 +55,7 @@ PRODUCER_KEYS = (
         "Longest duration of a transaction before the coordinator aborts it."),
     setting("transaction.two.phase.commit.enable", BOOLEAN, False, None, REFUSED,
         "remove it; librdkafka does not support two-phase commit."),
-    setting("transactional.id", STRING, None, NotBlank(), SAME,
+    setting("transactional.id", STRING, None, NOT_BLANK, SAME,
         "Enables transactions and fences older producers with the same id."),
     setting("value.serializer", CLASS, REQUIRED, None, REFUSED,
         "pass value_serializer=, a callable."),

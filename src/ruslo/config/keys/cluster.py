@@ -16,7 +16,7 @@ from ruslo.config.definition import (
     ConfigKey,
     without_effect,
 )
-from ruslo.config.validators import HostPorts, Items, QuorumVoters, at_least
+from ruslo.config.validators import HOST_PORTS, QUORUM_VOTERS, Items, at_least
 
 # fmt: off
 CLUSTER_KEYS = (
@@ -39,9 +39,9 @@ CLUSTER_KEYS = (
         "Move leadership to other brokers before shutting down."),
     ConfigKey("controller.listener.names", LIST, REQUIRED, Items(may_be_empty=False), HIGH, READ_ONLY,
         "Names of the controller listeners. Brokers connect to the first one."),
-    ConfigKey("controller.quorum.voters", LIST, (), QuorumVoters(), HIGH, READ_ONLY,
+    ConfigKey("controller.quorum.voters", LIST, (), QUORUM_VOTERS, HIGH, READ_ONLY,
         "Static set of controllers as id@host:port, for a quorum whose voters never change."),
-    ConfigKey("controller.quorum.bootstrap.servers", LIST, (), HostPorts(), HIGH, READ_ONLY,
+    ConfigKey("controller.quorum.bootstrap.servers", LIST, (), HOST_PORTS, HIGH, READ_ONLY,
         "Addresses used to discover the controller quorum."),
     ConfigKey("controller.quorum.auto.join.enable", BOOLEAN, False, None, LOW, READ_ONLY,
         "Let a controller that is not a voter add itself to the quorum."),

@@ -15,7 +15,7 @@ from ruslo.config.definition import (
     without_effect,
 )
 from ruslo.config.limits import INT_MAX
-from ruslo.config.validators import HostPortOrNone, Items, OneOf, at_least
+from ruslo.config.validators import HOST_PORT_OR_NONE, Items, OneOf, at_least
 
 # fmt: off
 NETWORK_KEYS = (
@@ -55,7 +55,7 @@ NETWORK_KEYS = (
         "Maximum bytes in one fetch response."),
     ConfigKey("max.incremental.fetch.session.cache.slots", INT, 1_000, at_least(0), MEDIUM, READ_ONLY,
         "Maximum number of incremental fetch sessions (KIP-227)."),
-    ConfigKey("ruslo.metrics.listener", STRING, "127.0.0.1:9404", HostPortOrNone(), MEDIUM, READ_ONLY,
+    ConfigKey("ruslo.metrics.listener", STRING, "127.0.0.1:9404", HOST_PORT_OR_NONE, MEDIUM, READ_ONLY,
         "Ruslo only: host:port of the HTTP listener for /metrics, /health/live and /health/ready. Port 0 "
         "takes a free port, an empty value disables the listener."),
     ConfigKey("ruslo.log.format", STRING, "text", OneOf("text", "json"), LOW, READ_ONLY,

@@ -13,7 +13,7 @@ from ruslo.config.definition import (
     without_effect,
 )
 from ruslo.config.limits import LONG_MAX
-from ruslo.config.validators import NotBlank, at_least
+from ruslo.config.validators import NOT_BLANK, at_least
 
 # fmt: off
 REMOTE_KEYS = without_effect(
@@ -52,23 +52,23 @@ REMOTE_KEYS = without_effect(
     ConfigKey("remote.log.metadata.custom.metadata.max.bytes", INT, 128, at_least(0), LOW, READ_ONLY,
         "Maximum bytes of metadata that a storage plug-in can add to a segment."),
     ConfigKey("remote.log.metadata.manager.class.name", STRING,
-        "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager", NotBlank(),
+        "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager", NOT_BLANK,
         MEDIUM, READ_ONLY, "Class of the remote log metadata manager, which tracks remote segments."),
     ConfigKey("remote.log.metadata.manager.class.path", STRING, None, None, MEDIUM, READ_ONLY,
         "Class path of the remote log metadata manager."),
-    ConfigKey("remote.log.metadata.manager.impl.prefix", STRING, "rlmm.config.", NotBlank(), MEDIUM,
+    ConfigKey("remote.log.metadata.manager.impl.prefix", STRING, "rlmm.config.", NOT_BLANK, MEDIUM,
         READ_ONLY, "Prefix of the properties passed to the remote log metadata manager."),
-    ConfigKey("remote.log.metadata.manager.listener.name", STRING, None, NotBlank(), MEDIUM, READ_ONLY,
+    ConfigKey("remote.log.metadata.manager.listener.name", STRING, None, NOT_BLANK, MEDIUM, READ_ONLY,
         "Listener that the remote log metadata manager connects to."),
     ConfigKey("remote.log.reader.max.pending.tasks", INT, 100, at_least(1), MEDIUM, READ_ONLY,
         "Maximum number of pending reads from remote storage."),
     ConfigKey("remote.log.reader.threads", INT, 10, at_least(1), MEDIUM, CLUSTER_WIDE,
         "Threads that read from remote storage."),
-    ConfigKey("remote.log.storage.manager.class.name", STRING, None, NotBlank(), MEDIUM, READ_ONLY,
+    ConfigKey("remote.log.storage.manager.class.name", STRING, None, NOT_BLANK, MEDIUM, READ_ONLY,
         "Class of the remote storage manager, which stores segments remotely."),
     ConfigKey("remote.log.storage.manager.class.path", STRING, None, None, MEDIUM, READ_ONLY,
         "Class path of the remote storage manager."),
-    ConfigKey("remote.log.storage.manager.impl.prefix", STRING, "rsm.config.", NotBlank(), MEDIUM, READ_ONLY,
+    ConfigKey("remote.log.storage.manager.impl.prefix", STRING, "rsm.config.", NOT_BLANK, MEDIUM, READ_ONLY,
         "Prefix of the properties passed to the remote storage manager."),
     ConfigKey("remote.log.storage.system.enable", BOOLEAN, False, None, MEDIUM, READ_ONLY,
         "Enable tiered storage on this broker."),

@@ -12,11 +12,11 @@ from ruslo.config.definition import (
     ConfigKey,
     without_effect,
 )
-from ruslo.config.validators import NotNull, at_least
+from ruslo.config.validators import NOT_NULL, at_least
 
 # fmt: off
 SECURITY_KEYS = without_effect(
-    ConfigKey("authorizer.class.name", STRING, "", NotNull(), LOW, READ_ONLY,
+    ConfigKey("authorizer.class.name", STRING, "", NOT_NULL, LOW, READ_ONLY,
         "Class of the authorizer. Empty means that every operation is allowed."),
     ConfigKey("principal.builder.class", CLASS,
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", None, MEDIUM,

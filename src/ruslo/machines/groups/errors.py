@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from ruslo.machines.groups.classic.responses import join_error
 from ruslo.machines.groups.offsets.fetch import SEVERAL_GROUPS_MIN_VERSION
+from ruslo.machines.machine import COORDINATOR_APPEND_ERRORS
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
@@ -62,13 +63,7 @@ from ruslo.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponseTopic,
 )
 
-_APPEND_ERRORS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+_APPEND_ERRORS = COORDINATOR_APPEND_ERRORS | {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,

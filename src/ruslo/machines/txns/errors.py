@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from ruslo.machines.machine import COORDINATOR_APPEND_ERRORS
 from ruslo.machines.txns.add_partitions import partitions_of, response_of, transactions_of
 from ruslo.machines.txns.metadata import NO_EPOCH, NO_PRODUCER_ID
 from ruslo.model.errors import ErrorCode
@@ -28,15 +29,7 @@ from ruslo.protocol.messages.init_producer_id_response import InitProducerIdResp
 from ruslo.protocol.messages.list_transactions_request import ListTransactionsRequest
 from ruslo.protocol.messages.list_transactions_response import ListTransactionsResponse
 
-_APPEND_ERRORS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_COORDINATOR,
-}
+_APPEND_ERRORS = COORDINATOR_APPEND_ERRORS | {ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_COORDINATOR}
 
 
 def append_error(code: ErrorCode) -> ErrorCode:
