@@ -117,20 +117,20 @@ def leaders_do_not_check_the_followers_epoch(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(LogView, "check_position", check_position)
 
 
-HUNTS = {"hunt_leaders": 3, "append": 1}
+LEADER_KILLS = {"kill_leaders": 3, "append": 1}
 CRASHES = {"kill_many": 4, "append": 3, "slow_disk": 1, "kill_leader": 1}
-ELECTIONS = {"kill_voting": 3, "append": 1, "isolate": 1, "heal": 1}
+ELECTIONS = {"kill_after_vote": 3, "append": 1, "isolate": 1, "heal": 1}
 ALL_KINDS = {**ACTIONS, **VOTER_ACTIONS}
-VOTER_CHANGES = {"add_voter": 3, "remove_voter": 6, "hunt_leaders": 1, "isolate": 3, "heal": 2, "append": 1}
+VOTER_CHANGES = {"add_voter": 3, "remove_voter": 6, "kill_leaders": 1, "isolate": 3, "heal": 2, "append": 1}
 
 
 @pytest.mark.parametrize(
     ("mutant", "actions", "names"),
     [
         (votes_are_not_synced, ELECTIONS, {VOTE_ONCE, ONE_LEADER}),
-        (old_epochs_are_committed_by_counting, HUNTS, {COMMITTED_KEPT, LOGS_AGREE}),
+        (old_epochs_are_committed_by_counting, LEADER_KILLS, {COMMITTED_KEPT, LOGS_AGREE}),
         (followers_truncate_to_their_high_watermark, ALL_KINDS, {COMMITTED_KEPT, LOGS_AGREE}),
-        (followers_truncate_below_the_high_watermark, HUNTS, {COMMITTED_KEPT, LOGS_AGREE}),
+        (followers_truncate_below_the_high_watermark, LEADER_KILLS, {COMMITTED_KEPT, LOGS_AGREE}),
         (every_candidate_is_up_to_date, ALL_KINDS, {COMMITTED_KEPT, LOGS_AGREE}),
         (a_minority_commits, ALL_KINDS, {COMMITTED_KEPT, LOGS_AGREE}),
         (followers_acknowledge_before_they_sync, CRASHES, {COMMITTED_KEPT, LOGS_AGREE}),

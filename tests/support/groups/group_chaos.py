@@ -112,7 +112,7 @@ class GroupChaos:
             (self._join_random_group, 30),
             (partial(self._random_member, self._leave), 10),
             (partial(self._random_member, self._kill), 7),
-            (partial(self._random_member, lambda each: each.stall(self.random.randint(1_000, 90_000))), 12),
+            (partial(self._random_member, lambda each: each.pause(self.random.randint(1_000, 90_000))), 12),
             (partial(self._random_member, self._subscribe), 8),
             (self._add_partition, 3),
             (self._create_topic, 3),

@@ -298,11 +298,11 @@ MUTANTS: Mapping[str, Mutant] = {
         {NEVER_TRUNCATED, ACKED_KEPT, ISR_HAS_COMMITTED},
     ),
     "unsynced-votes": Mutant(
-        do_not_sync_votes, {"lose_votes": 2, "heal": 1, "restart": 1}, {VOTE_ONCE, ONE_LEADER}
+        do_not_sync_votes, {"lose_voter_power": 2, "heal": 1, "restart": 1}, {VOTE_ONCE, ONE_LEADER}
     ),
     "isr-without-broker-epoch": Mutant(
         expand_isr_without_broker_epoch,
-        {"expand_isr_late": 3, "heal": 1, "restart": 1},
+        {"lose_power_before_isr_expansion": 3, "heal": 1, "restart": 1},
         {ISR_HAS_COMMITTED, ACKED_KEPT},
     ),
     "ack-before-isr": Mutant(acknowledge_before_isr, None, {MIN_ISR_COPIES, ISR_HAS_COMMITTED}),
@@ -314,12 +314,12 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     "recovery-past-gaps": Mutant(
         recover_past_gaps,
-        {"black_out": 2, "lose_power": 2, "restart": 1},
+        {"power_failure": 2, "lose_power": 2, "restart": 1},
         {NO_GAPS},
     ),
     "compaction-without-recovery-point": Mutant(
         compact_without_recovery_point,
-        {"hunt_compaction": 3, "restart": 1},
+        {"kill_during_compaction": 3, "restart": 1},
         {PAGE_CACHE_KEPT},
     ),
     "compaction-of-open-transactions": Mutant(compact_open_transactions, None, {LAST_OF_KEY_KEPT}),

@@ -110,7 +110,7 @@ class TxnChaos:
                 alive[-1].kill()
             elif chance < 0.025:
                 # A zombie: it resumes after another producer has fenced it.
-                alive[-1].stall(self.random.randint(500, 7_000))
+                alive[-1].pause(self.random.randint(500, 7_000))
                 self._start(transactional_id)
 
     def _crash_a_node(self) -> None:

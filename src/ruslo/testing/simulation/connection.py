@@ -71,8 +71,8 @@ class Connection(Generic[ReplyT]):
         self._clock = clock
         self._faults = faults
         self._strict = strict
-        self._there = Line(clock, faults.line)
-        self._back = Line(clock, faults.line)
+        self._requests = Line(clock, faults.line)
+        self._responses = Line(clock, faults.line)
         self._closed = False
 
     def call(
@@ -90,10 +90,10 @@ class Connection(Generic[ReplyT]):
 
         def arrive() -> None:
             if not (self._closed and self._strict):
-                deliver(lambda reply: self._back.send(lambda: complete(reply)))
+                deliver(lambda reply: self._responses.send(lambda: complete(reply)))
 
         timer = self._clock.call_later(timeout_ms, lambda: complete(None))
-        self._there.send(arrive)
+        self._requests.send(arrive)
         random = self._clock.random
         if not self._strict and random.random() < self._faults.copied:
             delay_ms = random.randint(0, self._faults.copy_ms)

@@ -217,7 +217,7 @@ class ClassicSimMember(SimMember):
     def _on_assignment(self, response: SyncGroupResponse | None) -> None:
         code = None if response is None else expected(response.error_code)
         if code is ErrorCode.NONE and response is not None:
-            self._adopt(bytes(response.assignment))
+            self._apply_assignment(bytes(response.assignment))
         elif not self._handle_error(code):
             self._later(BACKOFF_MS, self._rejoin)
 
@@ -233,7 +233,7 @@ class ClassicSimMember(SimMember):
             return False
         return True
 
-    def _adopt(self, assignment: bytes) -> None:
+    def _apply_assignment(self, assignment: bytes) -> None:
         tps = {
             TopicPartition(topic.topic, partition)
             for topic in (read_assignment(assignment).assigned_partitions if assignment else [])

@@ -104,7 +104,7 @@ class ConsumerSimMember(SimMember):
         if code is ErrorCode.NONE and response is not None:
             self._epoch = response.member_epoch
             if response.assignment is not None:
-                self._adopt(response.assignment)
+                self._apply_assignment(response.assignment)
             soon = self._send_all or self._send_owned
             self._later(0 if soon else response.heartbeat_interval_ms, self._heartbeat)
         elif code is ErrorCode.FENCED_INSTANCE_ID:
@@ -117,7 +117,7 @@ class ConsumerSimMember(SimMember):
             self._send_all = True
             self._later(BACKOFF_MS, self._heartbeat)
 
-    def _adopt(self, assignment: Assignment) -> None:
+    def _apply_assignment(self, assignment: Assignment) -> None:
         tps: set[TopicPartition] = set()
         for topic in assignment.topic_partitions:
             known = self._coordinator.topics.by_id(topic.topic_id)

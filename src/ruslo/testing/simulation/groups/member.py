@@ -99,7 +99,7 @@ class SimMember(ABC):
             self._clock, NetworkFaults(faults), strict=True
         )
         self._invariants = invariants
-        self._awake_at_ms = 0
+        self._paused_until_ms = 0
         self._later(self._random.randint(0, COMMIT_INTERVAL_MS), self._commit_periodically)
 
     @property
@@ -118,9 +118,9 @@ class SimMember(ABC):
         self.alive = False
         self.owned.clear()
 
-    def stall(self, duration_ms: int) -> None:
+    def pause(self, duration_ms: int) -> None:
         """Do nothing for a while, like a process that is paused."""
-        self._awake_at_ms = max(self._awake_at_ms, self._clock.monotonic_ms() + duration_ms)
+        self._paused_until_ms = max(self._paused_until_ms, self._clock.monotonic_ms() + duration_ms)
 
     # -- partitions ------------------------------------------------------------------------------------------
 
@@ -181,19 +181,19 @@ class SimMember(ABC):
             require_stable=True,
         )
         at_least = {tp: self._invariants.acked_so_far(self.group_id, tp) for tp in tps}
-        # The partition may have been revoked and assigned again meanwhile.
-        tenure = self.owned
-        self._call(request, FETCH_VERSION, OffsetFetchResponse, partial(self._fetched, tps, at_least, tenure))
+        # A new assignment replaces ``owned``; the response is ignored then.
+        on_fetched = partial(self._fetched, tps, at_least, self.owned)
+        self._call(request, FETCH_VERSION, OffsetFetchResponse, on_fetched)
 
     def _fetched(
         self,
         tps: set[TopicPartition],
         at_least: dict[TopicPartition, int],
-        tenure: set[TopicPartition],
+        owned: set[TopicPartition],
         response: OffsetFetchResponse | None,
     ) -> None:
         group = None if response is None else response.groups[0]
-        if self.owned is not tenure or group is None or expected(group.error_code) is not ErrorCode.NONE:
+        if self.owned is not owned or group is None or expected(group.error_code) is not ErrorCode.NONE:
             self._later(BACKOFF_MS, lambda: self._fetch_offsets(tps))
             return
         for topic in group.topics:
@@ -224,7 +224,7 @@ class SimMember(ABC):
 
         def receive(message: Message | None) -> None:
             assert message is None or isinstance(message, response), message
-            self._when_awake(lambda: on_reply(message))
+            self._after_pause(lambda: on_reply(message))
 
         def submit(on_reply: OnReply) -> None:
             self._coordinator.submit(request, version, self.name, on_reply)
@@ -232,12 +232,12 @@ class SimMember(ABC):
         self._connection.call(submit, receive, timeout_ms)
 
     def _later(self, delay_ms: int, action: Callable[[], None]) -> None:
-        self._clock.call_later(delay_ms, lambda: self._when_awake(action))
+        self._clock.call_later(delay_ms, lambda: self._after_pause(action))
 
-    def _when_awake(self, action: Callable[[], None]) -> None:
+    def _after_pause(self, action: Callable[[], None]) -> None:
         if not self.alive:
             return
-        if self._clock.monotonic_ms() < self._awake_at_ms:
-            self._clock.call_at(self._awake_at_ms, lambda: self._when_awake(action))
+        if self._clock.monotonic_ms() < self._paused_until_ms:
+            self._clock.call_at(self._paused_until_ms, lambda: self._after_pause(action))
         else:
             action()

@@ -31,7 +31,7 @@ from ruslo.testing.simulation.nodes.clients.writers import (
 )
 from ruslo.testing.simulation.nodes.cluster import SimCluster
 from ruslo.testing.simulation.nodes.committed_log import LAST_OF_KEY_KEPT, Retention
-from ruslo.testing.simulation.nodes.faults import ACTIONS, DISASTER_PART, DISASTERS, NodeFaults
+from ruslo.testing.simulation.nodes.faults import ACTIONS, DISASTER_FRACTION, DISASTERS, NodeFaults
 from ruslo.testing.simulation.nodes.invariants import (
     ACKED_KEPT,
     LOG_START_INCREASES,
@@ -176,7 +176,7 @@ class NodesChaos:
 
     def _run(self) -> None:
         random = Random(self.clock.random.getrandbits(64))
-        weights = self._weights or (DISASTERS if random.random() < DISASTER_PART else ACTIONS)
+        weights = self._weights or (DISASTERS if random.random() < DISASTER_FRACTION else ACTIONS)
         operator = self.operator = Operator(self.cluster, self.invariants, random, PLAIN[0], self.note)
         faults = NodeFaults(self.cluster, self.invariants, random, weights, operator, self.note)
         for host in self.cluster.hosts.values():

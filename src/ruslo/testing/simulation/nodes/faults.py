@@ -21,7 +21,7 @@ from ruslo.testing.simulation.nodes.invariants import METADATA, NodeInvariants
 from ruslo.testing.simulation.nodes.network import NetworkFaults
 from ruslo.testing.simulation.nodes.operator_actions import OPERATIONS, UNCLEAN_OPERATIONS, Operator
 
-AFTERMATH_MS = 1_000
+CONSEQUENCE_TIMEOUT_MS = 1_000
 """How long a planned fault waits for its consequences."""
 STOP_MS = 5_000
 
@@ -40,14 +40,14 @@ ACTIONS: Mapping[str, int] = {
     "slow_line": 2,
     "bad_network": 1,
     "slow_disk": 1,
-    "expand_isr_late": 1,
-    "hunt_controller": 1,
-    "hunt_compaction": 1,
+    "lose_power_before_isr_expansion": 1,
+    "kill_controller_before_commit": 1,
+    "kill_during_compaction": 1,
     **OPERATIONS,
 }
-DISASTERS: Mapping[str, int] = {**ACTIONS, **UNCLEAN_OPERATIONS, "black_out": 2, "lose_votes": 2}
+DISASTERS: Mapping[str, int] = {**ACTIONS, **UNCLEAN_OPERATIONS, "power_failure": 2, "lose_voter_power": 2}
 """Faults that void the guarantees for records, but not those for the metadata and for recovery."""
-DISASTER_PART = 0.1
+DISASTER_FRACTION = 0.1
 
 
 class NodeFaults:
@@ -145,7 +145,7 @@ class NodeFaults:
         for host in ended:
             self._start_later(host)
 
-    def _black_out(self) -> None:
+    def _power_failure(self) -> None:
         """All hosts lose power at once: only synced data is guaranteed."""
         self._note("all nodes lose power")
         self._invariants.void_guarantees()
@@ -153,7 +153,7 @@ class NodeFaults:
             host.lose_power()
             self._start_later(host)
 
-    def _lose_votes(self) -> None:
+    def _lose_voter_power(self) -> None:
         """A voter loses power right after its vote, and votes again because the winner is isolated."""
         leader = self._controller()
         if leader is None or not all(host.is_up for host in self._cluster.hosts.values()):
@@ -175,10 +175,10 @@ class NodeFaults:
                     self._cluster.network.isolate(self._cluster.hosts[voted[1]].address)
                     voter.start()
                     leader.start()
-                    self._clock.run_for(AFTERMATH_MS)
+                    self._clock.run_for(CONSEQUENCE_TIMEOUT_MS)
                     return
 
-    def _hunt_controller(self) -> None:
+    def _kill_controller_before_commit(self) -> None:
         """The controller dies when followers have its record, but before it knows that.
 
         The next controller must commit the record only together with one of its own epoch.
@@ -204,9 +204,9 @@ class NodeFaults:
                 self._start_later(leader)
                 return
 
-    def _hunt_compaction(self) -> None:
+    def _kill_during_compaction(self) -> None:
         """A node dies during a compaction, after some segments were swapped in but before it is recorded."""
-        for _ in range(AFTERMATH_MS // 2):
+        for _ in range(CONSEQUENCE_TIMEOUT_MS // 2):
             self._clock.run_for(1)
             for host in self._cluster.hosts.values():
                 tp = _partition_being_swapped(host)
@@ -216,7 +216,7 @@ class NodeFaults:
                     self._start_later(host)
                     return
 
-    def _expand_isr_late(self) -> None:
+    def _lose_power_before_isr_expansion(self) -> None:
         """A replica that is about to join the ISR loses power while the controller decides."""
         if not self._cluster.is_whole():
             return
@@ -240,13 +240,13 @@ class NodeFaults:
         self._clock.run_for(100)
         joins.start()
         slow_lines, line = self._cluster.network.slow_lines, (leader.address, controller.address)
-        for _ in range(AFTERMATH_MS):
+        for _ in range(CONSEQUENCE_TIMEOUT_MS):
             self._clock.run_for(1)
             node = leader.node
             if node is None or not leader.ready:
                 return
             if line not in slow_lines and node.metadata.eligible_epoch(joins.id) == _epoch_of(joins):
-                slow_lines[line] = AFTERMATH_MS
+                slow_lines[line] = CONSEQUENCE_TIMEOUT_MS
             copy = copy_of(node, tp)
             led = copy.leader if copy is not None else None
             pending = led.replication.isr.pending if led is not None and led.replication is not None else None
@@ -255,7 +255,7 @@ class NodeFaults:
                 joins.lose_power()
                 self._cluster.network.block(leader.address, joins.address)
                 joins.start()
-                self._clock.run_for(AFTERMATH_MS)
+                self._clock.run_for(CONSEQUENCE_TIMEOUT_MS)
                 return
 
     def _controller(self) -> SimHost | None:

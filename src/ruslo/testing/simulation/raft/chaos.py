@@ -23,8 +23,8 @@ ACTIONS: Mapping[str, int] = {
     "kill_and_restart": 1,
     "kill_leader": 1,
     "kill_many": 1,
-    "kill_voting": 1,
-    "hunt_leaders": 2,
+    "kill_after_vote": 1,
+    "kill_leaders": 2,
     "isolate": 2,
     "heal": 1,
     "bad_network": 1,
@@ -105,7 +105,7 @@ class RaftChaos:
                 if self._random.random() < 0.8:
                     self._kill(node)
 
-    def _kill_voting(self) -> None:
+    def _kill_after_vote(self) -> None:
         """Kill nodes that have just voted, during an election on a slow network: their votes must survive."""
         quorum, random = self.quorum, self._random
         leader = quorum.leader
@@ -122,7 +122,7 @@ class RaftChaos:
                 break
         quorum.network.faults = before
 
-    def _hunt_leaders(self) -> None:
+    def _kill_leaders(self) -> None:
         """Kill one leader after another, each as soon as a record of it has reached a few nodes."""
         quorum, random = self.quorum, self._random
         for _ in range(random.randint(2, 12)):

@@ -128,13 +128,13 @@ class SimTxnCluster:
         if not node.alive:
             return
         led = [tp for tp, leader in self.leaders.items() if leader == node_id]
-        node.die()
+        node.crash()
         for tp in led:
             self.leaders[tp] = NO_LEADER
         self._publish_leaders()
         for tp in led:
-            self.clock.call_later(self.clock.random.randint(0, down_ms), partial(self._adopt, tp))
-        self.clock.call_later(down_ms, lambda: self._revive(node_id))
+            self.clock.call_later(self.clock.random.randint(0, down_ms), partial(self._elect_leader, tp))
+        self.clock.call_later(down_ms, lambda: self._restart(node_id))
 
     def move(self, tp: TopicPartition) -> None:
         """Move the leadership to another node, or to the same one with a new leader epoch."""
@@ -142,15 +142,15 @@ class SimTxnCluster:
         if leader != NO_LEADER:
             self.nodes[leader].stop_leading(tp)
             self.leaders[tp] = NO_LEADER
-            self._adopt(tp)
+            self._elect_leader(tp)
 
-    def _revive(self, node_id: int) -> None:
+    def _restart(self, node_id: int) -> None:
         self.nodes[node_id] = SimTxnNode(node_id, self)
 
-    def _adopt(self, tp: TopicPartition) -> None:
+    def _elect_leader(self, tp: TopicPartition) -> None:
         alive = [node.id for node in self.nodes.values() if node.alive]
         if not alive:
-            self.clock.call_later(100, lambda: self._adopt(tp))
+            self.clock.call_later(100, lambda: self._elect_leader(tp))
             return
         random = self.clock.random
         self._lead(tp, random.choice(alive), lose_tail=random.random() < self.faults.tail_lost)

@@ -120,8 +120,8 @@ class SimTxnNode:
         if tp.topic in shards:
             shards[tp.topic].pop(tp.partition).close()
 
-    def die(self) -> None:
-        """Crash: no response is sent any more."""
+    def crash(self) -> None:
+        """Send no response any more."""
         self.alive = False
         for tp in [TopicPartition(str(topic), at) for topic, led in self.by_name.items() for at in led]:
             self.stop_leading(tp)

@@ -63,7 +63,7 @@ class SimProcess:
         self._clock = cluster.clock
         self._history = history
         self._connections: dict[tuple[int, bool, bool], Connection[Any]] = {}
-        self._awake_at_ms = 0
+        self._paused_until_ms = 0
         self._script: Script[None] | None = None
 
     def start(self, script: Script[None]) -> None:
@@ -74,9 +74,9 @@ class SimProcess:
         """Stop the process; its requests in flight may still arrive."""
         self.alive = False
 
-    def stall(self, duration_ms: int) -> None:
+    def pause(self, duration_ms: int) -> None:
         """Pause the process; replies arrive meanwhile."""
-        self._awake_at_ms = self._clock.monotonic_ms() + duration_ms
+        self._paused_until_ms = self._clock.monotonic_ms() + duration_ms
 
     # -- for scripts -----------------------------------------------------------------------------------------
 
@@ -101,8 +101,8 @@ class SimProcess:
     def _resume(self, value: object) -> None:
         if not self.alive:
             return
-        if self._clock.monotonic_ms() < self._awake_at_ms:
-            self._clock.call_at(self._awake_at_ms, lambda: self._resume(value))
+        if self._clock.monotonic_ms() < self._paused_until_ms:
+            self._clock.call_at(self._paused_until_ms, lambda: self._resume(value))
             return
         assert self._script is not None
         try:
