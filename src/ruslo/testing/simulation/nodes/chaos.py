@@ -216,7 +216,7 @@ class NodesChaos:
 
     def _is_restored(self) -> bool:
         """Operator requests have completed or timed out, and the cluster is healthy."""
-        return self.operator.done and self.cluster.is_whole()
+        return self.operator.done and self.cluster.is_healthy()
 
     def _finish(self, clients: list[SimClient]) -> None:
         for client in clients:
@@ -296,7 +296,7 @@ class NodesChaos:
 
     def _is_quiescent(self) -> bool:
         """No transaction is open, and all replicas are caught up and know it."""
-        return self.cluster.is_whole() and all(
+        return self.cluster.is_healthy() and all(
             partition.log.last_stable_offset == partition.log.high_watermark == partition.log.end_offset
             for host in self.cluster.hosts.values()
             if host.node is not None

@@ -109,7 +109,7 @@ class SimCluster:
             self.clock.run_for(POLL_INTERVAL_MS)
         return True
 
-    def is_whole(self) -> bool:
+    def is_healthy(self) -> bool:
         """All nodes agree on a controller, no reassignment is in progress, and every partition has all its
         replicas in sync."""
         hosts = list(self.hosts.values())
@@ -126,19 +126,19 @@ class SimCluster:
         known = partition_in(nodes[0].metadata.image, tp)
         if known is None or any(partition_in(node.metadata.image, tp) != known for node in nodes):
             return False
-        copies = {node.config.node_id: copy for node in nodes if (copy := copy_of(node, tp)) is not None}
-        led = copies.get(known.leader)
-        if known.adding or known.removing or not set(known.isr) == set(known.replicas) == set(copies):
+        replicas = {node.config.node_id: r for node in nodes if (r := replica_of(node, tp)) is not None}
+        led = replicas.get(known.leader)
+        if known.adding or known.removing or not set(known.isr) == set(known.replicas) == set(replicas):
             return False
-        if led is None or not led.has_followers or set(led.isr) != set(copies):
+        if led is None or not led.has_followers or set(led.isr) != set(replicas):
             return False
-        return all(copy.log.end_offset >= led.log.high_watermark for copy in copies.values())
+        return all(replica.log.end_offset >= led.log.high_watermark for replica in replicas.values())
 
     def leader(self, tp: TopicPartition) -> SimHost | None:
         """The host that considers itself the leader."""
         for host in self.hosts.values():
-            copy = copy_of(host.node, tp) if host.node is not None and host.ready else None
-            if copy is not None and copy.is_leader:
+            replica = replica_of(host.node, tp) if host.node is not None and host.ready else None
+            if replica is not None and replica.is_leader:
                 return host
         return None
 
@@ -162,7 +162,7 @@ def address_of(node_id: int) -> str:
     return f"node-{node_id}"
 
 
-def copy_of(node: Node, tp: TopicPartition) -> Partition | None:
+def replica_of(node: Node, tp: TopicPartition) -> Partition | None:
     """The node's replica of a partition, if it has one and has started that far."""
     if not node.has_loaded:
         return None

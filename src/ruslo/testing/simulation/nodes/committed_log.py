@@ -123,13 +123,13 @@ class CommittedLog:
                 continue
             if committed is None or committed[:3] != batch[:3]:
                 return Difference(None, f"{batch}, committed is {committed}")
-            wrong = None if header.is_control else keyed.wrong_in(content, found)
+            wrong = None if header.is_control else keyed.first_mismatch(content, found)
             if wrong is not None:
                 return Difference(None, wrong)
         lost = keyed.lost(start, end, found)
         return None if lost is None else Difference(LAST_OF_KEY_KEPT, f"without {lost}")
 
-    def first_hole(self, log: Log, start: int) -> str | None:
+    def first_gap(self, log: Log, start: int) -> str | None:
         """The first offsets before the end of a replica that it lacks."""
         expected = max(start, log.start_offset, self.deleted_below, self.end if self.keyed is not None else 0)
         try:

@@ -14,7 +14,7 @@ from ruslo.broker.quorum.raft import RaftDriver
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages.no_op_record import NoOpRecord
-from ruslo.testing.simulation.nodes.cluster import SimCluster, copy_of
+from ruslo.testing.simulation.nodes.cluster import SimCluster, replica_of
 from ruslo.testing.simulation.nodes.damage import damage_replica, has_replica
 from ruslo.testing.simulation.nodes.host import SimHost
 from ruslo.testing.simulation.nodes.invariants import METADATA, NodeInvariants
@@ -113,7 +113,7 @@ class NodeFaults:
     def _lose_power(self) -> None:
         """A host may lose acknowledged records only if the others have them."""
         host = self._some_host()
-        if host is None or not (host.data_lost or self._cluster.is_whole()):
+        if host is None or not (host.data_lost or self._cluster.is_healthy()):
             return
         self._note(f"node {host.id} loses power")
         host.lose_power()
@@ -124,7 +124,7 @@ class NodeFaults:
 
         The other nodes have everything that is acknowledged.
         """
-        if not self._cluster.is_whole():
+        if not self._cluster.is_healthy():
             return
         hosts = list(self._cluster.hosts.values())
         damaged = self._random.choice(hosts)
@@ -189,7 +189,7 @@ class NodeFaults:
         raft = leader.node.raft if leader.node is not None else None
         assert raft is not None
         committed = raft.high_watermark
-        leader.process.call_soon(_write_something, raft)
+        leader.process.call_soon(_write_record, raft)
         for _ in range(20):
             self._clock.run_for(1)
             if raft.high_watermark > committed:
@@ -218,7 +218,7 @@ class NodeFaults:
 
     def _lose_power_before_isr_expansion(self) -> None:
         """A replica that is about to join the ISR loses power while the controller decides."""
-        if not self._cluster.is_whole():
+        if not self._cluster.is_healthy():
             return
         controller = self._controller()
         tp = self._random.choice(self._cluster.partitions)
@@ -229,7 +229,7 @@ class NodeFaults:
             (
                 host
                 for host in self._cluster.hosts.values()
-                if host not in (controller, leader) and host.node is not None and copy_of(host.node, tp)
+                if host not in (controller, leader) and host.node is not None and replica_of(host.node, tp)
             ),
             None,
         )
@@ -247,8 +247,8 @@ class NodeFaults:
                 return
             if line not in slow_lines and node.metadata.eligible_epoch(joins.id) == _epoch_of(joins):
                 slow_lines[line] = CONSEQUENCE_TIMEOUT_MS
-            copy = copy_of(node, tp)
-            led = copy.leader if copy is not None else None
+            replica = replica_of(node, tp)
+            led = replica.leader if replica is not None else None
             pending = led.replication.isr.pending if led is not None and led.replication is not None else None
             if pending is not None and any(member.broker_id == joins.id for member in pending.members):
                 self._note(f"node {joins.id} loses power and is isolated from node {leader.id}")
@@ -323,7 +323,7 @@ class NodeFaults:
         self._note(f"the disk of node {host.id} takes {host.slow_disk_ms} ms")
 
 
-def _write_something(raft: RaftDriver) -> None:
+def _write_record(raft: RaftDriver) -> None:
     with contextlib.suppress(KafkaError):
         raft.append(raft.epoch, [(NoOpRecord(), 0)])
 

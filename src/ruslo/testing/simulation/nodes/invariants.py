@@ -15,7 +15,7 @@ from ruslo.model.topics import INTERNAL_TOPICS, METADATA_TOPIC, TopicPartition
 from ruslo.records.batch import BatchHeader
 from ruslo.records.reader import read_records
 from ruslo.storage.log import Log
-from ruslo.testing.simulation.nodes.cluster import copy_of, partition_in
+from ruslo.testing.simulation.nodes.cluster import partition_in, replica_of
 from ruslo.testing.simulation.nodes.committed_log import NO_GAPS, Batch, CommittedLog, batches_of
 from ruslo.testing.simulation.nodes.host import SimHost
 from ruslo.testing.simulation.nodes.metadata_invariants import MetadataInvariants
@@ -43,7 +43,7 @@ NO_LOST_WAKE_UP = "no ack waits for a watermark that was reached"
 ONLY_EXPIRED_DELETED = "only expired, excess or explicitly deleted records are deleted"
 
 METADATA = TopicPartition(METADATA_TOPIC, 0)
-MIN_COPIES = 2
+MIN_ISR = 2
 
 
 class _Seen(NamedTuple):
@@ -62,7 +62,7 @@ class NodeInvariants:
         """End, high watermark, led epoch and start offset at the last check."""
         self._ends: dict[TopicPartition, dict[int, int]] = {}
         """The largest end offset of each node's replica, over all its incarnations."""
-        self._copies: dict[int, tuple[Node, dict[TopicPartition, Partition]]] = {}
+        self._replicas: dict[int, tuple[Node, dict[TopicPartition, Partition]]] = {}
         """The replicas of a node at the last check."""
         self.metadata = MetadataInvariants()
         self._tails: dict[tuple[int, TopicPartition], list[tuple[int, int]]] = {}
@@ -106,9 +106,9 @@ class NodeInvariants:
             return
         if node.raft.applied.offset > self._newest:
             self._newest = node.raft.applied.offset
-            self._check_in_sync(node)
+            self._check_isr(node)
         self.metadata.check(host.id, node)
-        self._check_copies_held(host.id, node)
+        self._check_replicas_kept(host.id, node)
         for partition in node.broker.partitions:
             log = partition.log
             self._check_acks(host.id, partition)
@@ -143,12 +143,12 @@ class NodeInvariants:
 
     # -- replicas --------------------------------------------------------------------------------------------
 
-    def _check_copies_held(self, node_id: int, node: Node) -> None:
+    def _check_replicas_kept(self, node_id: int, node: Node) -> None:
         """A node may drop only partitions of which it is no longer a replica."""
         held = {TopicPartition(each.topic, each.index): each for each in node.broker.partitions}
-        lived, before = self._copies.get(node_id, (None, {}))
-        self._copies[node_id] = (node, held)
-        if lived is not node:
+        previous_node, before = self._replicas.get(node_id, (None, {}))
+        self._replicas[node_id] = (node, held)
+        if previous_node is not node:
             for tp in before.keys() - held.keys():
                 self._tails.pop((node_id, tp), None)
             return
@@ -177,7 +177,7 @@ class NodeInvariants:
                 )
             # What a power failure did to a log is judged by the ISR and by the next leader.
             tail.clear()
-            self._check_holes(node_id, tp, log)
+            self._check_gaps(node_id, tp, log)
         while tail and tail[-1][0] > end_offset:
             end, epoch = tail.pop()
             start = max(tail[-1][0] if tail else 0, end_offset)
@@ -192,13 +192,13 @@ class NodeInvariants:
                     )
         tail.append((end_offset, log.epochs.latest))
 
-    def _check_holes(self, node_id: int, tp: TopicPartition, log: Log, start: int = 0) -> None:
+    def _check_gaps(self, node_id: int, tp: TopicPartition, log: Log, start: int = 0) -> None:
         """An opened log has everything up to its end, whatever happened to it."""
         committed = self.committed_log(tp)
-        hole = committed.first_hole(log, start) if not (committed.is_void and committed.keyed) else None
-        if hole is not None:
+        gap = committed.first_gap(log, start) if not (committed.is_void and committed.keyed) else None
+        if gap is not None:
             raise InvariantBrokenError(
-                NO_GAPS, f"node {node_id} has {tp} up to {log.end_offset}, but not {hole}"
+                NO_GAPS, f"node {node_id} has {tp} up to {log.end_offset}, but not {gap}"
             )
 
     def _check_start(self, host: SimHost, tp: TopicPartition, log: Log, before: int | None) -> None:
@@ -223,12 +223,12 @@ class NodeInvariants:
             return
         self._rounds[node_id] = rounds
         for tp, committed in self.committed.items():
-            copy = copy_of(node, tp) if committed.keyed is not None and not committed.is_void else None
-            if copy is not None:
-                end = min(copy.log.high_watermark, committed.end)
-                self._compare(node_id, tp, copy.log, 0, end, LOGS_AGREE)
+            replica = replica_of(node, tp) if committed.keyed is not None and not committed.is_void else None
+            if replica is not None:
+                end = min(replica.log.high_watermark, committed.end)
+                self._compare(node_id, tp, replica.log, 0, end, LOGS_AGREE)
 
-    def _check_in_sync(self, node: Node) -> None:
+    def _check_isr(self, node: Node) -> None:
         """Called with newer metadata than any node had before."""
         image = node.metadata.image
         for topic in image.topics.by_name.values():
@@ -258,11 +258,11 @@ class NodeInvariants:
                 continue
             node = self.hosts[member].node
             assert node is not None
-            copy = copy_of(node, tp)
-            if copy is not None and copy.log.end_offset < committed.end:
+            replica = replica_of(node, tp)
+            if replica is not None and replica.log.end_offset < committed.end:
                 raise InvariantBrokenError(
                     ISR_HAS_COMMITTED,
-                    f"node {member} is in sync, but its log of {tp} ends at {copy.log.end_offset}, but "
+                    f"node {member} is in sync, but its log of {tp} ends at {replica.log.end_offset}; "
                     f"{committed.end} is committed",
                 )
 
@@ -284,7 +284,7 @@ class NodeInvariants:
         seen = self._seen.get((node_id, METADATA))
         high_watermark = max(machine.high_watermark, 0)
         if seen is None or seen.log is not log:
-            self._check_holes(node_id, METADATA, log, self._snapshot_offset(node_id))
+            self._check_gaps(node_id, METADATA, log, self._snapshot_offset(node_id))
         if (
             seen is None
             or seen.log is not log
@@ -377,7 +377,7 @@ class NodeInvariants:
             if tp == METADATA:
                 self.metadata.committed(header, content)
             else:
-                self._check_copies(tp, batch)
+                self._check_min_isr(tp, batch)
                 self._check_sequence(tp, header, committed)
                 if tp in self.offsets:
                     values = ((record.value or b"").decode() for record in read_records(content))
@@ -390,10 +390,10 @@ class NodeInvariants:
                 OWN_EPOCH, f"node {node_id} leads epoch {led_epoch} and commits {committed.batches[-1]}"
             )
 
-    def _check_copies(self, tp: TopicPartition, batch: Batch) -> None:
+    def _check_min_isr(self, tp: TopicPartition, batch: Batch) -> None:
         ends = self._ends[tp]
         copies = sum(1 for end in ends.values() if end > batch.last_offset)
-        if copies < MIN_COPIES:
+        if copies < MIN_ISR:
             raise InvariantBrokenError(
                 MIN_ISR_COPIES, f"{batch} of {tp} is committed, but its replicas end at {ends}"
             )

@@ -58,7 +58,7 @@ class KeyedRecords:
         """The offsets of records in the range."""
         return self._offsets[bisect_left(self._offsets, start) : bisect_left(self._offsets, end)]
 
-    def wrong_in(self, batch: ReadBuffer, found: set[int]) -> str | None:
+    def first_mismatch(self, batch: ReadBuffer, found: set[int]) -> str | None:
         """A record of a possibly compacted batch that differs from the committed one; adds offsets to
         ``found``."""
         for record in read_records(batch):

@@ -109,9 +109,9 @@ class MetadataInvariants:
         assert after is not None, "a change does not remove a partition"
         if not set(after.isr) <= set(after.replicas) or after.leader not in (NO_LEADER, *after.isr):
             raise InvariantBrokenError(ISR_IS_OF_REPLICAS, f"{tp}: {after}")
-        self._check_move(tp, before, after)
+        self._check_reassignment(tp, before, after)
 
-    def _check_move(self, tp: TopicPartition, before: PartitionImage, after: PartitionImage) -> None:
+    def _check_reassignment(self, tp: TopicPartition, before: PartitionImage, after: PartitionImage) -> None:
         if before.replicas == after.replicas and before.removing == after.removing:
             return
         original_replicas = self._original_replicas.setdefault(tp, frozenset(before.replicas))

@@ -82,7 +82,7 @@ class Operator:
         self._submit(f"reassign {tp} to {target}", lambda admin: admin.reassignments.alter({tp: target}))
 
     def cancel_reassignment(self) -> None:
-        moving = [tp for tp in self._cluster.partitions if _is_moving(self._invariants.known(tp))]
+        moving = [tp for tp in self._cluster.partitions if _is_reassigning(self._invariants.known(tp))]
         if not moving:
             return
         tp = self._random.choice(moving)
@@ -188,5 +188,5 @@ class Operator:
         self._processes.append(self._cluster.spawn(f"operator-{len(self._processes)}", program))
 
 
-def _is_moving(partition: PartitionImage | None) -> bool:
+def _is_reassigning(partition: PartitionImage | None) -> bool:
     return partition is not None and bool(partition.adding or partition.removing)

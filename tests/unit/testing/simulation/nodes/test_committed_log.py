@@ -39,7 +39,7 @@ def test_complete_copy(bench: Workbench) -> None:
     committed = committed_of(bench, CommittedLog())
     assert committed.difference(bench.log, 0, 8) is None
     assert committed.difference(bench.log, 3, 6) is None
-    assert committed.first_hole(bench.log, 0) is None
+    assert committed.first_gap(bench.log, 0) is None
 
 
 def test_missing_records(bench: Workbench) -> None:
@@ -50,10 +50,10 @@ def test_missing_records(bench: Workbench) -> None:
     difference = committed.difference(log, 0, 8)
     assert difference is not None
     assert difference.broken == NO_GAPS
-    assert committed.first_hole(log, 0) == "3 to 3"
+    assert committed.first_gap(log, 0) == "3 to 3"
     committed.deleted_below = 4
     assert committed.difference(log, 0, 8) is None
-    assert committed.first_hole(log, 0) is None
+    assert committed.first_gap(log, 0) is None
 
 
 def test_different_record(bench: Workbench) -> None:
@@ -97,7 +97,7 @@ def test_a_compacted_copy(tmp_path: Path) -> None:
     assert compact(bench) is not None
     end = bench.log.end_offset
     assert committed.difference(bench.log, 0, end) is None
-    assert committed.first_hole(bench.log, 0) is None
+    assert committed.first_gap(bench.log, 0) is None
     bench.log.truncate_to(end - 2)
     bench.append(keyed([(b"0", b"other"), (b"1", b"other")]))
     changed = committed.difference(bench.log, 0, end)

@@ -79,6 +79,6 @@ def test_changed_record_is_reported() -> None:
     trace = Trace()
     trace.write(b"k", b"1")
     found: set[int] = set()
-    assert trace.records.wrong_in(build_batch([Record(0, 1, b"k", b"1")]), found) is None
+    assert trace.records.first_mismatch(build_batch([Record(0, 1, b"k", b"1")]), found) is None
     assert found == {0}
-    assert trace.records.wrong_in(build_batch([Record(0, 1, b"k", b"other")]), found) is not None
+    assert trace.records.first_mismatch(build_batch([Record(0, 1, b"k", b"other")]), found) is not None
