@@ -1,5 +1,4 @@
-"""Cluster commands and the decisions of our controller, compared with a real three-node Apache Kafka
-cluster."""
+"""Cluster commands and decisions of our controller, compared with a three-node Apache Kafka cluster."""
 
 from __future__ import annotations
 

@@ -73,8 +73,7 @@ class KafkaBench(GroupBench):
         connection: socket.socket,
         group_id: str | None = None,
     ) -> None:
-        """Only records of ``group_id`` are read, because members of earlier scenarios may expire in
-        between."""
+        """Only records of ``group_id`` are read: members of earlier scenarios may expire in between."""
         super().__init__(SETTINGS, topics)
         self._node = node
         self._group_id = group_id
@@ -184,7 +183,7 @@ def second_member(transcript: Transcript) -> None:
     a.heartbeat()
     a.heartbeat()
     b.heartbeat()
-    a.report_owned("lets go")
+    a.report_owned("reports the revocation")
     b.heartbeat()
     b.report_owned()
     a.heartbeat()
@@ -198,13 +197,13 @@ def lost_responses(transcript: Transcript) -> None:
     a.join()
     b.join()
     a.heartbeat()
-    a.report_owned("lets go")
+    a.report_owned("reports the revocation")
     a.epoch = 2
-    a.report_owned("never heard of epoch 3")
+    a.report_owned("missed epoch 3")
     a.epoch = 2
-    a.heartbeat("never heard of it, and does not say what it has")
+    a.heartbeat("missed the response and reports no partitions")
     a.epoch = 7
-    a.heartbeat("is ahead of its time")
+    a.heartbeat("sends a future epoch")
     a.join("joins again")
     b.member_id = "c"
     b.heartbeat("has the wrong id")
@@ -215,7 +214,7 @@ def static_member(transcript: Transcript) -> None:
     a.join()
     b.join()
     a.heartbeat()
-    a.report_owned("lets go")
+    a.report_owned("reports the revocation")
     b.heartbeat()
     Consumer(transcript, "c", "orders", instance_id="i").join()
     a.leave(-2)
@@ -224,7 +223,7 @@ def static_member(transcript: Transcript) -> None:
     d.join()
     d.heartbeat()
     a.epoch = 3
-    a.heartbeat("is still there")
+    a.heartbeat("sends another heartbeat")
     d.leave(-2)
     Consumer(transcript, "e", "parcels", instance_id="i").join()
     b.report_owned()
@@ -235,13 +234,13 @@ def subscriptions(transcript: Transcript) -> None:
     a = Consumer(transcript, "a", "orders")
     a.join()
     a.subscribe("parcels")
-    a.report_owned("lets go")
+    a.report_owned("reports the revocation")
     a.heartbeat()
     b = Consumer(transcript, "b", "orders")
     b.join()
     b.subscribe("orders", "absent")
     b.subscribe()
-    b.report_owned("lets go")
+    b.report_owned("reports the revocation")
     b.heartbeat()
     none = Consumer(transcript, "c")
     none.join()
@@ -262,11 +261,11 @@ def slow_revocation(transcript: Transcript) -> None:
     c.join()
     b.heartbeat()
     c.heartbeat()
-    a.report_owned("lets go")
+    a.report_owned("reports the revocation")
     a.report_owned()
     b.heartbeat()
     c.heartbeat()
-    b.report_owned("lets go")
+    b.report_owned("reports the revocation")
     c.report_owned()
     a.leave()
     b.report_owned()
@@ -333,7 +332,7 @@ def patterns(transcript: Transcript) -> None:
     a.heartbeat()
     b.join()
     a.report_owned()
-    a.report_owned("lets go")
+    a.report_owned("reports the revocation")
     b.heartbeat()
     Consumer(transcript, "c", regex="(").join()
     a.subscribe("orders")

@@ -138,8 +138,7 @@ def test_api_table_is_kafkas() -> None:
 
 
 def _without_underscores(fields: list[list[Any]]) -> list[list[Any]]:
-    """Kafka splits words differently around digits and capitals, so names are compared without
-    underscores."""
+    """Kafka splits words differently around digits and capitals; underscores are not compared."""
     return [[name.replace("_", ""), text, *map(_without_underscores, below)] for name, text, *below in fields]
 
 

@@ -53,8 +53,7 @@ def test_each_record_arrives_once_despite_kills(tmp_path: Path) -> None:
 
 
 def test_at_least_once_repeats_records_after_kills(tmp_path: Path) -> None:
-    """This shows that the test above can fail: no record is lost, but those of a killed batch arrive
-    twice."""
+    """The test above can fail: here no record is lost, but those of a killed batch arrive twice."""
     # Repeated, because a kill may occur between two batches.
     assert any(repeats_records_when_killed(tmp_path / str(seed), seed) for seed in range(1, 5))
 

@@ -1,5 +1,4 @@
-"""Other protocols are recognised by their first bytes; requests of Kafka clients are not mistaken for
-them."""
+"""Other protocols are recognised by their first bytes; Kafka requests are not mistaken for them."""
 
 from __future__ import annotations
 

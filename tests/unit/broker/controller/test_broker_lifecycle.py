@@ -298,8 +298,7 @@ async def beat(lifecycle: BrokerLifecycle, controller: SlowController) -> None:
 
 
 async def test_session_after_a_partition_counts_once_the_metadata_is_current() -> None:
-    """Otherwise a partitioned coordinator would respond from stale metadata until it learns of its
-    successor."""
+    """A partitioned coordinator would otherwise serve stale metadata until it learns of its successor."""
     clock, controller = SimClock(), SlowController()
     quorum = SlowQuorum(clock)
     identity = BrokerIdentity(broker_id=1, cluster_id="c", endpoints=[], log_dirs=[])

@@ -42,8 +42,7 @@ def removed(by: str) -> RemoveRaftVoterResponse:
 
 
 def forwarded(responds_late: bool) -> Message:
-    """The response when this node takes the leadership from the other controller in the middle of the
-    request."""
+    """The response when this node takes the leadership from the other controller during the request."""
     metadata = MetadataLoader()
 
     async def script(received: ReceivedRequest) -> ScriptedResponse:

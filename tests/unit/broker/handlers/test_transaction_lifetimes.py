@@ -7,7 +7,7 @@ from pathlib import Path
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from ruslo.protocol.messages.describe_transactions_response import DescribeTransactionsResponse
-from tests.support.brokers.live_node import live_node, until
+from tests.support.brokers.live_node import LiveNode, live_node, until
 from tests.support.clients.raw_client import RawClient, connected
 from tests.support.txns.txn_requests import TxnProducer
 
@@ -20,6 +20,14 @@ async def described(client: RawClient, transactional_id: str) -> tuple[ErrorCode
     return ErrorCode(state.error_code), state.transaction_state
 
 
+async def write(node: LiveNode, client: RawClient, transactional_id: str) -> TxnProducer:
+    """A producer with an open transaction that has written to topic t."""
+    producer = TxnProducer(node, client, transactional_id)
+    assert await producer.init() is ErrorCode.NONE
+    await producer.send(b"a")
+    return producer
+
+
 async def test_an_unused_transactional_id_expires_but_not_with_an_open_transaction(tmp_path: Path) -> None:
     properties = FEW | {
         "transactional.id.expiration.ms": "50",
@@ -27,10 +35,7 @@ async def test_an_unused_transactional_id_expires_but_not_with_an_open_transacti
     }
     async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
         await node.create("t")
-        unused, busy = TxnProducer(node, client, "unused"), TxnProducer(node, client, "busy")
-        for producer in (busy, unused):
-            assert await producer.init() is ErrorCode.NONE
-            await producer.send(b"a")
+        unused, _ = await write(node, client, "unused"), await write(node, client, "busy")
         assert await unused.end(commit=True) is ErrorCode.NONE
         while (await described(client, "unused"))[0] is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             pass
@@ -48,14 +53,11 @@ async def test_idle_producer_expires_but_not_with_an_open_transaction(tmp_path: 
     }
     async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
         await node.create("t")
-        silent, busy = TxnProducer(node, client, "silent"), TxnProducer(node, client, "busy")
-        for producer in (busy, silent):
-            assert await producer.init() is ErrorCode.NONE
-            await producer.send(b"a")
+        silent, busy = await write(node, client, "silent"), await write(node, client, "busy")
         assert await silent.end(commit=True) is ErrorCode.NONE
         producers = node.partition().log.producers
         await until(lambda: set(producers.entries) == {busy.producer_id})
-        await silent.send(b"goes on: it begins its new epoch with sequence 0")
+        await silent.send(b"the new epoch begins with sequence 0")
         assert await silent.end(commit=True) is ErrorCode.NONE
         assert await busy.end(commit=True) is ErrorCode.NONE
 
@@ -64,9 +66,7 @@ async def test_producer_expiration_is_dynamic(tmp_path: Path) -> None:
     properties = FEW | {"producer.id.expiration.check.interval.ms": "10"}
     async with live_node(tmp_path, properties) as node, connected(node.bootstrap) as client:
         await node.create("t")
-        silent = TxnProducer(node, client, "silent")
-        assert await silent.init() is ErrorCode.NONE
-        await silent.send(b"a")
+        silent = await write(node, client, "silent")
         assert await silent.end(commit=True) is ErrorCode.NONE
         producers = node.partition().log.producers
         assert silent.producer_id in producers.entries

@@ -62,8 +62,7 @@ async def producing(
 
 
 async def committed(node: LiveNode, client: RawClient, index: int = 0) -> list[bytes | None]:
-    """Return the values that a read_committed consumer reads, with aborted batches filtered as clients do
-    it."""
+    """The values that a read_committed consumer reads; aborted batches are filtered as in clients."""
     data = await node.fetch(client, index=index, isolation_level=READ_COMMITTED)
     return without_aborted(data)
 

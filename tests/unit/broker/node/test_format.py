@@ -34,8 +34,7 @@ DEFAULT_FEATURES = {
 
 
 def config(directory: Path, **changes: str | None) -> BrokerConfig:
-    """Two log directories with dynamic voters. In ``changes``, underscores stand for dots; None removes a
-    key."""
+    """Two log directories, dynamic voters. ``changes`` has underscores for dots; None removes a key."""
     properties: dict[str, str | None] = {
         "process.roles": "broker,controller",
         "node.id": "7",

@@ -79,6 +79,17 @@ def response_with(error: ErrorCode) -> FetchResponse:
     return FetchResponse(responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[partition])])
 
 
+def leader_that(fetched: Callable[[FetchRequest], Awaitable[Message]]) -> ScriptedBroker:
+    """A leader that serves Fetch requests only."""
+
+    def script(received: ReceivedRequest) -> Awaitable[Message]:
+        if not isinstance(received.message, FetchRequest):
+            raise KeyError
+        return fetched(received.message)
+
+    return ScriptedBroker(script)
+
+
 async def test_error_for_the_previous_epoch_does_not_stop_the_current_one(tmp_path: Path) -> None:
     fetched_epochs: list[int] = []
     first_received, next_received, respond = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -93,12 +104,7 @@ async def test_error_for_the_previous_epoch_does_not_stop_the_current_one(tmp_pa
         await respond.wait()
         return response_with(ErrorCode.FENCED_LEADER_EPOCH)
 
-    def script(received: ReceivedRequest) -> Awaitable[Message]:
-        if not isinstance(received.message, FetchRequest):
-            raise KeyError
-        return fetched(received.message)
-
-    async with live_node(tmp_path) as node, ScriptedBroker(script) as leader:
+    async with live_node(tmp_path) as node, leader_that(fetched) as leader:
         await node.create("t")
         partition = FakePartition(node.partition("t"))
         fetcher = new_fetcher(SystemClock(), Address("127.0.0.1", leader.port))
@@ -130,15 +136,10 @@ async def test_the_recovery_point_of_a_truncated_log_is_lowered_before_the_next_
         response.responses[0].partitions[0].diverging_epoch = EpochEndOffset(epoch=0, end_offset=1)
         return response
 
-    def script(received: ReceivedRequest) -> Awaitable[Message]:
-        if not isinstance(received.message, FetchRequest):
-            raise KeyError
-        return fetched(received.message)
-
     async with (
         live_node(tmp_path) as node,
         connected(node.bootstrap) as client,
-        ScriptedBroker(script) as leader,
+        leader_that(fetched) as leader,
     ):
         await node.create("t")
         for value in (b"a", b"b", b"c"):
@@ -183,12 +184,7 @@ async def test_the_next_request_waits_until_the_records_are_synced(tmp_path: Pat
             await asyncio.Event().wait()
         return response_with(ErrorCode.NONE)
 
-    def script(received: ReceivedRequest) -> Awaitable[Message]:
-        if not isinstance(received.message, FetchRequest):
-            raise KeyError
-        return fetched(received.message)
-
-    async with live_node(tmp_path) as node, ScriptedBroker(script) as leader:
+    async with live_node(tmp_path) as node, leader_that(fetched) as leader:
         await node.create("t")
         partition, other = Syncing(node.partition("t")), FakePartition(node.partition("t"))
         other.index = 1
@@ -218,12 +214,7 @@ async def test_a_new_epoch_does_not_acknowledge_records_before_they_are_synced(t
             received.append(request.topics[0].partitions[0].fetch_offset)
             return await asyncio.Future()
 
-        def script(received: ReceivedRequest) -> Awaitable[Message]:
-            if not isinstance(received.message, FetchRequest):
-                raise KeyError
-            return fetched(received.message)
-
-        async with ScriptedBroker(script) as leader:
+        async with leader_that(fetched) as leader:
             partition = bench.partition(leads=False, config=LogConfig(flush_messages=1))
             partition.become_follower(2, 1)
             partition.follower.append(memoryview(batch_of(b"a", leader_epoch=1)), 1, 0)

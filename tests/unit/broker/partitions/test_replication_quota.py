@@ -4,20 +4,7 @@ import pytest
 
 from ruslo.broker.partitions.replication_quota import ReplicationQuota, is_throttled
 from ruslo.config.limits import LONG_MAX
-
-
-class ManualClock:
-    def __init__(self) -> None:
-        self.ms = 100_000
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def monotonic_ms(self) -> int:
-        return self.ms
-
-    def monotonic_ns(self) -> int:
-        return self.ms * 1_000_000
+from tests.unit.storage.workbench import ManualClock
 
 
 @pytest.mark.parametrize(

@@ -15,20 +15,14 @@ from ruslo.protocol.messages.alter_partition_request import (
 )
 from ruslo.protocol.messages.alter_partition_response import AlterPartitionResponse
 from ruslo.protocol.messages.alter_partition_response import PartitionData as PartitionResult
-from ruslo.protocol.messages.create_topics_request import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreateTopicsRequest,
-)
 from tests.support.machines.controller_bench import MachineBench, numbered_uuid
+from tests.unit.machines.controller.requests import assign_topic
 
 
 def bench_with_topic() -> MachineBench:
     """Topic t has one partition on brokers 1, 2 and 3, led by 1. Broker 3 was fenced and has left the ISR."""
     bench = MachineBench.started(4)
-    assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2, 3])
-    topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=[assignment])
-    bench.submit(CreateTopicsRequest(topics=[topic]))
+    assign_topic(bench, [1, 2, 3])
     bench.heartbeat(3, want_fence=True)
     return bench
 

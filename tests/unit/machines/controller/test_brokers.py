@@ -12,9 +12,9 @@ from ruslo.model.ids import UNASSIGNED_DIR
 from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from ruslo.protocol.messages.broker_registration_request import BrokerRegistrationRequest
 from ruslo.protocol.messages.broker_registration_response import BrokerRegistrationResponse
-from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ruslo.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from tests.support.machines.controller_bench import MachineBench, numbered_uuid, registration
+from tests.unit.machines.controller.requests import create_topic
 
 
 def of_another_cluster() -> BrokerRegistrationRequest:
@@ -105,9 +105,7 @@ def test_new_controller_grants_full_sessions_except_to_its_own_node() -> None:
 
 def test_broker_epoch_is_the_first_offset_of_the_batch() -> None:
     bench = MachineBench.started()
-    bench.submit(
-        CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=3, replication_factor=1)])
-    )
+    create_topic(bench, 3, 1)
     bench.activate()
     next_offset = len(bench.log)
     response = bench.respond(registration(1, incarnation="b"), BrokerRegistrationResponse)
@@ -128,9 +126,7 @@ def test_heartbeat_of_an_unregistered_broker() -> None:
 
 def test_unregister() -> None:
     bench = MachineBench.started(2)
-    bench.submit(
-        CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=2)])
-    )
+    create_topic(bench, 1, 2)
     bench.submit(UnregisterBrokerRequest(broker_id=2))
     assert list(bench.image.cluster.brokers) == [1]
     assert bench.image.topics.by_name["t"].partitions[0].isr == (1,)

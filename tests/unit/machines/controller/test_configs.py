@@ -11,7 +11,6 @@ from ruslo.protocol.messages import alter_configs_request as legacy
 from ruslo.protocol.messages.alter_configs_request import AlterConfigsRequest
 from ruslo.protocol.messages.alter_configs_response import AlterConfigsResponse
 from ruslo.protocol.messages.controller_registration_request import ControllerRegistrationRequest
-from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ruslo.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -19,15 +18,14 @@ from ruslo.protocol.messages.incremental_alter_configs_request import (
 )
 from ruslo.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 from tests.support.machines.controller_bench import MachineBench
+from tests.unit.machines.controller.requests import create_topic
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 def bench_with_topic() -> MachineBench:
     bench = MachineBench.started()
-    bench.submit(
-        CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
-    )
+    create_topic(bench, 1, 1)
     return bench
 
 
@@ -153,8 +151,7 @@ def test_alter_configs_replaces_all_configs() -> None:
 @pytest.mark.parametrize("name", ["t", ""])
 def test_new_min_isr_keeps_the_last_known_leader(name: str) -> None:
     bench = MachineBench.started(2)
-    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=2)
-    bench.submit(CreateTopicsRequest(topics=[topic]))
+    create_topic(bench, 1, 2)
     alter(bench, resource(TOPIC, "t", ("min.insync.replicas", 0, "2")))
     for broker_id in (1, 2):
         bench.heartbeat(broker_id, want_fence=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ruslo.machines.controller.config_image import TOPIC
 from ruslo.machines.controller.events import BrokerGone
 from ruslo.machines.controller.records import DIRECTORY_ASSIGNMENT_SUPPORTED
 from ruslo.machines.controller.topic_image import PartitionImage
@@ -24,19 +23,10 @@ from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequ
 from ruslo.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from ruslo.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from ruslo.protocol.messages.broker_registration_response import BrokerRegistrationResponse
-from ruslo.protocol.messages.create_topics_request import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreateTopicsRequest,
-)
 from ruslo.protocol.messages.elect_leaders_request import ElectLeadersRequest
-from ruslo.protocol.messages.incremental_alter_configs_request import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
 from tests.support.machines.controller_bench import MachineBench, numbered_uuid, registration
+from tests.unit.machines.controller.requests import alter_topic, assign_topic, create_topic
 
 FIRST, SECOND = numbered_uuid(100), numbered_uuid(101)
 """The log directories of broker 1. Brokers 2 and 3 have one directory each: 200 and 300."""
@@ -48,11 +38,7 @@ def three_brokers() -> MachineBench:
     bench.join(1, dirs=2)
     bench.join(2)
     bench.join(3)
-    assignments = [
-        CreatableReplicaAssignment(partition_index=index, broker_ids=[1, 2, 3]) for index in (0, 1)
-    ]
-    topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=assignments)
-    bench.submit(CreateTopicsRequest(topics=[topic]))
+    assign_topic(bench, [1, 2, 3], [1, 2, 3])
     return bench
 
 
@@ -136,9 +122,7 @@ def test_fenced_broker_that_loses_a_directory_stays_fenced_for_one_heartbeat() -
 def test_recovered_replica_may_lead() -> None:
     bench = MachineBench.started(0)
     bench.join(1, dirs=2)
-    bench.submit(
-        CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
-    )
+    create_topic(bench, 1, 1)
     bench.submit(heartbeat(bench, SECOND))
     assign(bench, 0, LOST_DIR)
     assert partition(bench, 0).leader == -1
@@ -154,12 +138,7 @@ def test_recovered_replica_may_lead() -> None:
 def test_replica_in_a_removed_directory_leaves_the_elr() -> None:
     """A clean shutdown does not cover a directory that is removed from log.dirs before the next start."""
     bench = three_brokers()
-    topic = AlterConfigsResource(
-        resource_type=TOPIC,
-        resource_name="t",
-        configs=[AlterableConfig(name="min.insync.replicas", config_operation=0, value="3")],
-    )
-    bench.submit(IncrementalAlterConfigsRequest(resources=[topic]))
+    alter_topic(bench, "min.insync.replicas", "3")
     assign(bench, 0, SECOND)
     assign(bench, 1, FIRST)
     epoch = bench.image.cluster.brokers[1].epoch
@@ -182,12 +161,7 @@ def test_replica_in_a_removed_directory_leaves_the_elr() -> None:
 def all_crashed(min_isr: str = "2") -> MachineBench:
     """All brokers crashed and registered again. Broker 3 led last; broker 2 was in sync with it."""
     bench = three_brokers()
-    topic = AlterConfigsResource(
-        resource_type=TOPIC,
-        resource_name="t",
-        configs=[AlterableConfig(name="min.insync.replicas", config_operation=0, value=min_isr)],
-    )
-    bench.submit(IncrementalAlterConfigsRequest(resources=[topic]))
+    alter_topic(bench, "min.insync.replicas", min_isr)
     for broker_id in (1, 2, 3):
         bench.handle(BrokerGone(broker_id, bench.image.cluster.brokers[broker_id].epoch))
         bench.respond(registration(broker_id, incarnation="b"), BrokerRegistrationResponse)
@@ -242,12 +216,7 @@ def test_replica_may_lead_again_if_no_other_has_more() -> None:
 
 def test_replica_that_lost_its_data_leaves_the_elr() -> None:
     bench = three_brokers()
-    topic = AlterConfigsResource(
-        resource_type=TOPIC,
-        resource_name="t",
-        configs=[AlterableConfig(name="min.insync.replicas", config_operation=0, value="3")],
-    )
-    bench.submit(IncrementalAlterConfigsRequest(resources=[topic]))
+    alter_topic(bench, "min.insync.replicas", "3")
     bench.heartbeat(3, want_fence=True)
     assert partition(bench, 0).elr == (3,)
     assign(bench, 0, LOST_DIR, 3)
@@ -258,9 +227,7 @@ def test_directory_assignment_may_complete_a_reassignment() -> None:
     """Removed replicas lose their directories too; otherwise the partition would be unusable."""
     bench = three_brokers()
     bench.join(4, dirs=2)
-    unclean = AlterableConfig(name="unclean.leader.election.enable", config_operation=0, value="true")
-    topic = AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=[unclean])
-    bench.submit(IncrementalAlterConfigsRequest(resources=[topic]))
+    alter_topic(bench, "unclean.leader.election.enable", "true")
     for broker_id in (1, 2, 3):
         bench.handle(BrokerGone(broker_id, bench.image.cluster.brokers[broker_id].epoch))
     moves = [ReassignablePartition(partition_index=0, replicas=[4])]
@@ -277,8 +244,6 @@ def test_directory_assignment_may_complete_a_reassignment() -> None:
 def test_old_metadata_version_records_no_directories() -> None:
     bench = MachineBench.started(0, features={"metadata.version": DIRECTORY_ASSIGNMENT_SUPPORTED - 1})
     bench.join(1)
-    bench.submit(
-        CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
-    )
+    create_topic(bench, 1, 1)
     assert assign(bench, 0, FIRST) is ErrorCode.NONE
     assert partition(bench, 0).directories == (MIGRATING_DIR,)

@@ -1,5 +1,4 @@
-"""A metadata image equals the image loaded from its snapshot; snapshots use Kafka's record order and
-versions."""
+"""A metadata image equals that of its snapshot; snapshots have Kafka's record order and versions."""
 
 from __future__ import annotations
 

@@ -11,17 +11,12 @@ from ruslo.machines.controller.state import ControllerSettings, ControllerState
 from ruslo.machines.controller.topic_image import RECOVERED, RECOVERING
 from ruslo.machines.machine import TimerFired
 from ruslo.model.errors import ErrorCode
-from ruslo.protocol.messages.create_topics_request import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
 from ruslo.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
 from ruslo.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from ruslo.protocol.messages.update_features_response import UpdateFeaturesResponse
 from tests.support.machines.controller_bench import FEATURES, MachineBench, registration
+from tests.unit.machines.controller.requests import assign_topic
 
 COUNT = 5
 
@@ -29,16 +24,7 @@ COUNT = 5
 def bench_led_by_second(configs: dict[str, str] | None = None) -> MachineBench:
     """Five partitions on brokers 1 and 2: broker 1 is the preferred leader and in sync, broker 2 leads."""
     bench = MachineBench.started(2)
-    topic = CreatableTopic(
-        name="t",
-        num_partitions=-1,
-        replication_factor=-1,
-        assignments=[
-            CreatableReplicaAssignment(partition_index=index, broker_ids=[1, 2]) for index in range(COUNT)
-        ],
-        configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
-    )
-    bench.submit(CreateTopicsRequest(topics=[topic]))
+    assign_topic(bench, *[[1, 2]] * COUNT, configs=configs)
     image = bench.image.topics
     for index in range(COUNT):
         change = PartitionChangeRecord(topic_id=image.by_name["t"].id, partition_id=index, leader=2)
@@ -148,9 +134,7 @@ def test_unknown_election_type_is_rejected() -> None:
 def test_eligible_replica_leads_again_after_elr_was_disabled(clean: bool) -> None:
     """No replica is in sync, so no other replica could ever lead."""
     bench = MachineBench.started(3)
-    replicas = CreatableReplicaAssignment(partition_index=0, broker_ids=[2, 3])
-    topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=[replicas])
-    bench.submit(CreateTopicsRequest(topics=[topic]))
+    assign_topic(bench, [2, 3])
     bench.handle(BrokerGone(3, bench.image.cluster.brokers[3].epoch))
     epoch = bench.image.cluster.brokers[2].epoch
     bench.handle(BrokerGone(2, epoch))
@@ -172,9 +156,7 @@ def test_eligible_replica_leads_again_after_elr_was_disabled(clean: bool) -> Non
 
 def test_last_leader_before_elr_leads_again_after_a_crash() -> None:
     bench = MachineBench.started(2, features={**FEATURES, "eligible.leader.replicas.version": 0})
-    replicas = CreatableReplicaAssignment(partition_index=0, broker_ids=[2])
-    topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=[replicas])
-    bench.submit(CreateTopicsRequest(topics=[topic]))
+    assign_topic(bench, [2])
     bench.handle(BrokerGone(2, bench.image.cluster.brokers[2].epoch))
     on = FeatureUpdateKey(feature="eligible.leader.replicas.version", max_version_level=1)
     assert bench.respond(UpdateFeaturesRequest(feature_updates=[on]), UpdateFeaturesResponse).error_code == 0

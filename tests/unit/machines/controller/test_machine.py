@@ -31,9 +31,6 @@ from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
 from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from ruslo.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from ruslo.protocol.messages.create_topics_request import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
     CreateTopicsRequest,
 )
 from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest
@@ -52,6 +49,7 @@ from tests.support.machines.controller_bench import (
     new_machine,
     registration,
 )
+from tests.unit.machines.controller.requests import assigned, create_topic, topic
 
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 
@@ -154,37 +152,18 @@ class ControllerTranscript:
                 settings = {
                     key: value for key, value in named.items() if key not in ("partitions", "replicas")
                 }
-                return CreateTopicsRequest(
-                    topics=[
-                        CreatableTopic(
-                            name=name,
-                            num_partitions=int(named.get("partitions", -1)),
-                            replication_factor=int(named.get("replicas", -1)),
-                            configs=[
-                                CreatableTopicConfig(name=key, value=value) for key, value in settings.items()
-                            ],
-                        )
-                    ]
+                created = topic(
+                    name, int(named.get("partitions", -1)), int(named.get("replicas", -1)), configs=settings
                 )
+                return CreateTopicsRequest(topics=[created])
             case "assign", [name, *replicas]:
-                return CreateTopicsRequest(
-                    topics=[
-                        CreatableTopic(
-                            name=name,
-                            num_partitions=-1,
-                            replication_factor=-1,
-                            assignments=[
-                                CreatableReplicaAssignment(partition_index=index, broker_ids=ids(each))
-                                for index, each in enumerate(replicas)
-                            ],
-                        )
-                    ]
-                )
+                assignments = dict(enumerate(map(ids, replicas)))
+                return CreateTopicsRequest(topics=[assigned(assignments, name)])
             case "delete", [name]:
                 return DeleteTopicsRequest(topic_names=[name])
             case "add-partitions", [name, count]:
-                topic = CreatePartitionsTopic(name=name, count=int(count), assignments=None)
-                return CreatePartitionsRequest(topics=[topic])
+                expanded = CreatePartitionsTopic(name=name, count=int(count), assignments=None)
+                return CreatePartitionsRequest(topics=[expanded])
             case "alter", [resource, *removed]:
                 kind, _, name = resource.partition(":")
                 configs = [AlterableConfig(name=key, config_operation=0, value=named[key]) for key in named]
@@ -249,12 +228,12 @@ class ControllerTranscript:
 
     def _partitions(self) -> list[str]:
         shown = []
-        for topic, index, each in self.bench.image.topics.partitions():
+        for image, index, each in self.bench.image.topics.partitions():
             state = " recovering" if each.recovery_state else ""
             if each.adding or each.removing:
                 state += f" adding {text(each.adding)} removing {text(each.removing)}"
             shown.append(
-                f"{topic.name}-{index}: replicas {text(each.replicas)} "
+                f"{image.name}-{index}: replicas {text(each.replicas)} "
                 f"leader {each.leader}@{each.leader_epoch} isr {text(each.isr)} elr {text(each.elr)} "
                 f"last {text(each.last_known_elr)} epoch {each.partition_epoch}{state}"
             )
@@ -311,9 +290,7 @@ def test_inactive_machine_responds_not_controller() -> None:
 
 def test_machine_continues_from_a_snapshot() -> None:
     bench = MachineBench.started(2)
-    bench.submit(
-        CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=2, replication_factor=2)])
-    )
+    create_topic(bench, 2, 2)
     before = bench.image
     bench.machine.load(before.copy())
     assert bench.image is not before

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ruslo.machines.controller import state
-from ruslo.machines.controller.config_image import TOPIC
 from ruslo.machines.controller.events import BrokerGone
 from ruslo.machines.controller.partition_changes import Reassignment, change_partition
 from ruslo.machines.controller.topic_image import RECOVERED, RECOVERING
@@ -22,16 +21,6 @@ from ruslo.protocol.messages.create_partitions_request import (
     CreatePartitionsTopic,
 )
 from ruslo.protocol.messages.create_partitions_response import CreatePartitionsResponse
-from ruslo.protocol.messages.create_topics_request import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreateTopicsRequest,
-)
-from ruslo.protocol.messages.incremental_alter_configs_request import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from ruslo.protocol.messages.list_partition_reassignments_request import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
@@ -39,21 +28,13 @@ from ruslo.protocol.messages.list_partition_reassignments_request import (
 from ruslo.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
 from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
 from tests.support.machines.controller_bench import FEATURES, MachineBench
+from tests.unit.machines.controller.requests import alter_topic, assign_topic
 
 
 def bench_with(*partitions: list[int], brokers: int = 4, features: dict[str, int] = FEATURES) -> MachineBench:
     """Topic t has one partition for each of the given replica lists."""
     bench = MachineBench.started(brokers, features=features)
-    topic = CreatableTopic(
-        name="t",
-        num_partitions=-1,
-        replication_factor=-1,
-        assignments=[
-            CreatableReplicaAssignment(partition_index=index, broker_ids=replicas)
-            for index, replicas in enumerate(partitions)
-        ],
-    )
-    bench.submit(CreateTopicsRequest(topics=[topic]))
+    assign_topic(bench, *partitions)
     return bench
 
 
@@ -182,9 +163,7 @@ def test_old_metadata_version_writes_no_directories() -> None:
 def test_removed_replicas_are_not_eligible_to_lead() -> None:
     """Below min.insync.replicas a replica that leaves the ISR stays eligible, but not a removed one."""
     bench = MachineBench.started(3, {"min.insync.replicas": "2"})
-    assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2, 3])
-    topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=[assignment])
-    bench.submit(CreateTopicsRequest(topics=[topic]))
+    assign_topic(bench, [1, 2, 3])
     bench.heartbeat(3, want_fence=True)
     bench.heartbeat(2, want_fence=True)
     image = bench.image.topics.by_name["t"]
@@ -207,9 +186,7 @@ def test_removed_replicas_are_not_eligible_to_lead() -> None:
 
 def unclean_bench(*partitions: list[int]) -> MachineBench:
     bench = bench_with(*partitions)
-    unclean = AlterableConfig(name="unclean.leader.election.enable", config_operation=0, value="true")
-    topic = AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=[unclean])
-    bench.submit(IncrementalAlterConfigsRequest(resources=[topic]))
+    alter_topic(bench, "unclean.leader.election.enable", "true")
     return bench
 
 

@@ -18,33 +18,13 @@ from ruslo.protocol.messages.create_partitions_response import CreatePartitionsR
 from ruslo.protocol.messages.create_topics_request import (
     CreatableReplicaAssignment,
     CreatableTopic,
-    CreatableTopicConfig,
     CreateTopicsRequest,
 )
 from ruslo.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from ruslo.protocol.messages.delete_topics_response import DeleteTopicsResponse
 from tests.support.machines.controller_bench import MachineBench, numbered_uuid
-
-
-def topic(
-    name: str = "t",
-    partitions: int = 1,
-    replicas: int = 1,
-    *,
-    assignments: dict[int, list[int]] | None = None,
-    configs: dict[str, str | None] | None = None,
-) -> CreatableTopic:
-    return CreatableTopic(
-        name=name,
-        num_partitions=partitions,
-        replication_factor=replicas,
-        assignments=[
-            CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
-            for index, brokers in (assignments or {}).items()
-        ],
-        configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
-    )
+from tests.unit.machines.controller.requests import assigned, topic
 
 
 def create(
@@ -52,10 +32,6 @@ def create(
 ) -> list[CreatableTopicResult]:
     request = CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
     return bench.respond(request, CreateTopicsResponse).topics
-
-
-def assigned(assignments: dict[int, list[int]]) -> CreatableTopic:
-    return topic(partitions=-1, replicas=-1, assignments=assignments)
 
 
 REJECTED = [

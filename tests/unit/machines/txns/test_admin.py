@@ -18,8 +18,7 @@ from tests.support.txns.txn_client import ORDERS_0, ORDERS_1, PARCELS_0, TxnClie
 
 @pytest.fixture
 def bench() -> TxnBench:
-    """Id ``idle`` never began a transaction, ``done`` has committed one, ``open`` has one since five
-    seconds."""
+    """``idle`` never began a transaction, ``done`` committed one, ``open`` has had one for five seconds."""
     bench = TxnBench()
     for name in ("idle", "done", "open"):
         TxnClient(bench, name).init()

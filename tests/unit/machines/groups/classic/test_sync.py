@@ -198,8 +198,7 @@ def test_assignment_that_failed_to_append_starts_another_rebalance(failure: str)
 
 
 def test_stable_group_with_a_new_member_takes_two_plain_rebalances() -> None:
-    """Cooperative clients revoke in the first rebalance and assign in the second; the broker treats both
-    alike."""
+    """Cooperative clients revoke in the first rebalance and assign in the second; the broker is unaware."""
     bench = GroupBench()
     a = ClassicClient(bench, "a", protocols={"cooperative-sticky": b"owns 0-3"})
     stable_group(bench, a)

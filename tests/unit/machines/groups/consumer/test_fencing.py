@@ -59,7 +59,7 @@ def test_member_that_does_not_revoke_is_fenced_after_its_rebalance_timeout() -> 
     a.heartbeat()
     for _ in range(2):
         transcript.bench.advance(REBALANCE_TIMEOUT_MS // 2 - 1)
-        a.heartbeat("sends a heartbeat, but keeps it all")
+        a.heartbeat("sends a heartbeat and keeps all partitions")
         b.heartbeat()
     transcript.lines.clear()
     transcript.wait(2)
@@ -91,7 +91,7 @@ def test_rebalance_timeout_ends_with_the_revocation() -> None:
     transcript.bench.advance(1_000)
     b.join()
     a.heartbeat()
-    a.report_owned("says that it let go")
+    a.report_owned("reports the revocation")
     for _ in range(3):
         transcript.bench.advance(30_000)
         a.heartbeat()
@@ -107,7 +107,7 @@ def test_static_member_rejoins_with_its_partitions() -> None:
     transcript.bench.advance(1_000)
     b.join()
     a.heartbeat()
-    a.report_owned("says that it let go")
+    a.report_owned("reports the revocation")
     b.heartbeat()
     transcript.lines.clear()
 
@@ -117,7 +117,7 @@ def test_static_member_rejoins_with_its_partitions() -> None:
     a2.join()
     a2.heartbeat()
     a.epoch = 3
-    a.heartbeat("is still there")
+    a.heartbeat("sends another heartbeat")
     b.heartbeat()
     assert transcript.text == (
         """\
@@ -137,7 +137,7 @@ x5 a
 a2 at 3 has orders:0,1
 > a2 sends a heartbeat
 a2 at 3
-> a is still there
+> a sends another heartbeat
 a: FENCED_INSTANCE_ID
 > b sends a heartbeat
 b at 3

@@ -46,9 +46,9 @@ def test_second_member_waits_until_the_first_has_revoked() -> None:
     transcript.wait(1_000)
     b.join()
     a.heartbeat()
-    a.heartbeat("sends a heartbeat, busy with the last records")
+    a.heartbeat("sends a heartbeat while it processes records")
     b.heartbeat()
-    a.report_owned("says that it let go")
+    a.report_owned("reports the revocation")
     b.heartbeat()
     b.report_owned()
     assert transcript.text == (
@@ -72,12 +72,12 @@ b at 3 has nothing
 > a sends a heartbeat
 8 a epoch 2 ← 2 unrevoked orders:0@2,1@2 revoke orders:2@2,3@2
 a at 2 has orders:0,1
-> a sends a heartbeat, busy with the last records
+> a sends a heartbeat while it processes records
 a at 2
 > b sends a heartbeat
 8 b epoch 3 ← 3 unreleased
 b at 3
-> a says that it let go
+> a reports the revocation
 8 a epoch 3 ← 2 stable orders:0@2,1@2
 a at 3
 > b sends a heartbeat
@@ -174,30 +174,30 @@ def test_member_that_missed_a_response_is_not_fenced() -> None:
     transcript.wait(1_000)
     b.join()
     a.heartbeat()
-    a.report_owned("says that it let go")
+    a.report_owned("reports the revocation")
     transcript.lines.clear()
 
     a.epoch = 2
-    a.report_owned("never heard of epoch 3")
+    a.report_owned("missed epoch 3")
     a.epoch = 2
-    a.heartbeat("never heard of it, and does not say what it has")
+    a.heartbeat("missed the response and reports no partitions")
     a.epoch = 2
     a.owned = {topic_id(1_000): [0, 1, 2]}
-    a.report_owned("has more than it was given")
+    a.report_owned("reports more than it was assigned")
     a.epoch = 4
-    a.heartbeat("is ahead of its time")
-    a.join("gives up everything and joins")
+    a.heartbeat("sends a future epoch")
+    a.join("drops all partitions and joins")
     assert transcript.text == (
         """\
-> a never heard of epoch 3
+> a missed epoch 3
 a at 3
-> a never heard of it, and does not say what it has
+> a missed the response and reports no partitions
 a: FENCED_MEMBER_EPOCH
-> a has more than it was given
+> a reports more than it was assigned
 a: FENCED_MEMBER_EPOCH
-> a is ahead of its time
+> a sends a future epoch
 a: FENCED_MEMBER_EPOCH
-> a gives up everything and joins orders
+> a drops all partitions and joins orders
 a at 3 has orders:0,1
 """
     )
@@ -238,7 +238,7 @@ def test_new_subscription_revokes_topics_at_once() -> None:
     a.join()
     transcript.lines.clear()
     a.subscribe("parcels")
-    a.report_owned("says that it let go")
+    a.report_owned("reports the revocation")
     transcript.wait(1_000)
     a.heartbeat()
     assert transcript.text == (
@@ -248,7 +248,7 @@ def test_new_subscription_revokes_topics_at_once() -> None:
 3 epoch 3
 8 a epoch 2 ← 2 unrevoked parcels:0@2,1@2 revoke orders:0@2,1@2,2@2,3@2
 a at 2 has parcels:0,1
-> a says that it let go
+> a reports the revocation
 8 a epoch 2 ← 2 stable parcels:0@2,1@2
 a at 2
 > 1 s pass

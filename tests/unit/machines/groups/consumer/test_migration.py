@@ -174,7 +174,7 @@ def test_classic_member_rejoins_when_others_have_revoked() -> None:
     c.sync()
     assert c.heartbeat() is ErrorCode.NONE, "no partition is free yet"
     a.heartbeat()
-    a.report_owned("says that it let go")
+    a.report_owned("reports the revocation")
     assert c.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     c.join()
     c.sync()

@@ -122,8 +122,7 @@ def test_random_targets(
     reported: bool,
     epochs: tuple[int, int],
 ) -> None:
-    """A member never gets partitions of others, never advances before it has revoked, and reaches its
-    target."""
+    """A member never gets partitions of others, revokes before it advances, and reaches its target."""
     epoch, behind = epochs
     others -= assigned
     member = ConsumerMember(

@@ -155,7 +155,7 @@ def test_member_changes_its_pattern() -> None:
     transcript.lines.clear()
     a.subscribe(regex="par.*")
     transcript.resolve({"par.*": ["parcels"]})
-    a.report_owned("says that it let go")
+    a.report_owned("reports the revocation")
     a.subscribe("orders")
     assert transcript.text == (
         """\
@@ -167,7 +167,7 @@ a at 2 has nothing
 > patterns are resolved
 16 par.* parcels
 3 epoch 3
-> a says that it let go
+> a reports the revocation
 7 a parcels:0,1
 6 epoch 3
 8 a epoch 3 ← 2 stable parcels:0@3,1@3

@@ -81,7 +81,7 @@ def test_coordinator_move_loses_nothing() -> None:
     hard = ("epoch", "metadata_hash", "target_epoch", "target_ms", "members", "static_members", "target")
     assert {name: getattr(after, name) for name in hard} == {name: getattr(before, name) for name in hard}
     transcript.lines.clear()
-    a.report_owned("says that it let go")
+    a.report_owned("reports the revocation")
     b.heartbeat()
     assert transcript.lines[-1] == "b at 3 has orders:3 parcels:0,1"
 
@@ -186,7 +186,7 @@ def test_member_in_an_unknown_state_is_fenced() -> None:
     assert group.members["a"].state is MemberState.UNKNOWN
     a.heartbeat()
     assert transcript.lines[-1] == "a: FENCED_MEMBER_EPOCH"
-    a.join("gives up everything and joins")
+    a.join("drops all partitions and joins")
     assert transcript.lines[-1] == "a at 2 has orders:0,1,2,3"
 
 
