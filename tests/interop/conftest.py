@@ -46,7 +46,7 @@ def new_topic(admin: AdminClient, request: pytest.FixtureRequest) -> TopicMaker:
     """Creates topics with names that no other test uses."""
     counter = itertools.count()
     stem = "".join(
-        letter if letter.isalnum() else "-" for letter in f"{request.path.stem}-{request.node.name}"
+        character if character.isalnum() else "-" for character in f"{request.path.stem}-{request.node.name}"
     )
 
     def make(partitions: int = 1, config: Mapping[str, str] | None = None) -> str:

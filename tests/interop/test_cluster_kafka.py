@@ -216,7 +216,7 @@ def test_a_voter_is_removed_and_added_again(cluster: ApacheKafkaCluster, cli: Cl
         replicas = cli.json("cluster", "quorum")["replicas"]
         return any(each["id"] == leaving and each["role"] == "observer" for each in replicas)
 
-    until(observed, "the controller does not go on as an observer")
+    until(observed, "the controller does not continue as an observer")
     added = cli.ok("cluster", "voter", "add", str(leaving), "--endpoint", endpoint)
     assert added == f"added voter {leaving} at {endpoint}\n"
     assert sorted(each["id"] for each in cli.json("cluster", "voter", "list")) == [1, 2, 3]

@@ -158,8 +158,8 @@ def prepared(node: ApacheKafka) -> KafkaTopics:
 
 
 def wait_for_coordinator(bench: KafkaBench) -> None:
-    ask = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
-    while bench.call(ask, FindCoordinatorResponse).coordinators[0].error_code != ErrorCode.NONE:
+    find = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+    while bench.call(find, FindCoordinatorResponse).coordinators[0].error_code != ErrorCode.NONE:
         time.sleep(0.1)
     # The coordinator may still be loading. Leaving an unknown group is an error.
     probe = Consumer(Transcript(bench, "probe"), "x", "orders")

@@ -95,7 +95,7 @@ class Collector:
         self.led: list[int] = []
 
     def handle_snapshot(self, offset: int, epoch: int, records: Sequence[Message]) -> Iterator[None]:
-        raise AssertionError("there is no snapshot")
+        raise AssertionError("unexpected snapshot")
 
     def handle_commit(self, base_offset: int, epoch: int, records: Sequence[Message]) -> None:
         self.records += enumerate(records, base_offset)

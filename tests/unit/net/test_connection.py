@@ -373,11 +373,11 @@ async def test_too_many_pending_requests_pause_reading() -> None:
         await until(lambda: len(parked) >= MAX_PENDING_RESPONSES)
         await asyncio.sleep(0.1)
         assert len(parked) == MAX_PENDING_RESPONSES
-        answered = 0
-        while answered < count:
-            parked[answered].send((frame(bytes([answered])),))
-            assert await read_frame(reader) == bytes([answered])
-            answered += 1
+        sent = 0
+        while sent < count:
+            parked[sent].send((frame(bytes([sent])),))
+            assert await read_frame(reader) == bytes([sent])
+            sent += 1
 
 
 def test_a_client_that_does_not_read_is_not_read_from(tmp_path: Path) -> None:

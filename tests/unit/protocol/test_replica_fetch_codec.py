@@ -118,9 +118,9 @@ def agree(body: bytes, version: int) -> bool:
         with contextlib.suppress(ProtocolError):
             decode_replica_fetch_response(frame, len(HEAD), end)
         return False
-    answer = decode_replica_fetch_response(frame, len(HEAD), end)
-    assert (answer.error_code, answer.session_id) == (expected.error_code, expected.session_id)
-    assert [(*changes[:6], frame[changes[6] : changes[7]]) for changes in answer.partitions] == [
+    decoded = decode_replica_fetch_response(frame, len(HEAD), end)
+    assert (decoded.error_code, decoded.session_id) == (expected.error_code, expected.session_id)
+    assert [(*row[:6], frame[row[6] : row[7]]) for row in decoded.partitions] == [
         (
             topic.topic_id,
             row.partition_index,
@@ -147,9 +147,9 @@ def simple_response() -> FetchResponse:
 @pytest.mark.parametrize("buffer", [bytes, bytearray, memoryview])
 def test_the_common_response(buffer: type) -> None:
     body = simple_response().to_bytes(18)
-    answer = decode_replica_fetch_response(buffer(HEAD + body + TAIL), len(HEAD), len(HEAD) + len(body))
-    assert answer.session_id == 9
-    first, second = answer.partitions
+    decoded = decode_replica_fetch_response(buffer(HEAD + body + TAIL), len(HEAD), len(HEAD) + len(body))
+    assert decoded.session_id == 9
+    first, second = decoded.partitions
     assert first[:6] == (TOPIC_ID, 3, 0, 77, 5, NO_DIVERGENCE)
     assert first[7] - first[6] == 300
     assert second[5] == (2, 9)

@@ -142,7 +142,7 @@ def test_damage(
         victims = [
             path for path in sorted(directory.rglob("*")) if path.is_file() and path.name.endswith(kind)
         ]
-        assert victims, f"there is no {kind}"
+        assert victims, f"no file of type {kind}"
         damage(chance.choice(victims), chance)
         if not clean:
             (directory / ".kafka_cleanshutdown").unlink(missing_ok=True)

@@ -117,7 +117,7 @@ def test_killed_test_run_leaves_no_broker() -> None:
 def test_process_with_many_open_files_can_start_a_broker() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < 2048:
-        pytest.skip("this process may not open so many files")
+        pytest.skip("this process may not open enough files")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
     descriptors = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
     try:

@@ -281,8 +281,8 @@ async def test_leader_epochs(tmp_path: Path) -> None:
         older = await node.fetch(client, current_leader_epoch=3, max_wait_ms=LONG_WAIT_MS, min_bytes=1000)
         assert ErrorCode(older.error_code) is ErrorCode.FENCED_LEADER_EPOCH
         node.partition().become_follower(-1, 5)
-        gone = await node.fetch(client)
-        assert ErrorCode(gone.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        moved = await node.fetch(client)
+        assert ErrorCode(moved.error_code) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_a_follower_serves_rack_aware_consumers_and_refers_others_to_the_leader(

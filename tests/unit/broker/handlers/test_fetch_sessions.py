@@ -183,10 +183,10 @@ async def test_a_deleted_topic_is_an_error_in_the_session(tmp_path: Path) -> Non
         tp = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
         request = node.fetch_request([("t", tp), ("u", tp)], session_epoch=0)
         opened = await client.call(request, FetchResponse, 13)
-        gone = node.topic_id("t")
+        deleted_id = node.topic_id("t")
         await node.delete("t")
         for epoch in (1, 2):
             request = FetchRequest(session_id=opened.session_id, session_epoch=epoch, topics=[])
             (result,) = (await client.call(request, FetchResponse, 13)).responses
-            assert result.topic_id == gone
+            assert result.topic_id == deleted_id
             assert ErrorCode(result.partitions[0].error_code) is ErrorCode.UNKNOWN_TOPIC_ID

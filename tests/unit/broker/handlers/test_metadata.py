@@ -97,15 +97,15 @@ async def test_responses_about_thousands_of_partitions_are_built_in_slices(
     async with admin_node() as node:
         await create(node, *names, partitions=metadata.MANY_PARTITIONS // 4)
         request, context = MetadataRequest(topics=None), RequestContext(api_version=12)
-        answer = metadata.handle(node, request, context)  # type: ignore[arg-type]
-        assert isawaitable(answer)
-        answering = asyncio.ensure_future(answer)
+        pending_response = metadata.handle(node, request, context)  # type: ignore[arg-type]
+        assert isawaitable(pending_response)
+        task = asyncio.ensure_future(pending_response)
         for _ in range(3):
             await asyncio.sleep(0)
-        assert not answering.done()
+        assert not task.done()
         await node.controller.submit(DeleteTopicsRequest(topic_names=["t0", "t7"]))
         await create(node, "t0", partitions=3)
-        response = await answering
+        response = await task
         assert {topic.name: len(topic.partitions) for topic in response.topics} == {
             name: len(topic.partitions) for name, topic in node.image.topics.by_name.items()
         }
@@ -153,9 +153,9 @@ async def test_topic_id_takes_precedence_over_the_name() -> None:
             ],
             allow_auto_topic_creation=True,
         )
-        gone, known = (await exchange(metadata.handle, node, request, 13)).topics
-        assert ErrorCode(gone.error_code) is ErrorCode.UNKNOWN_TOPIC_ID
-        assert (gone.name, gone.topic_id) == (None, numbered_uuid(99))
+        unknown, known = (await exchange(metadata.handle, node, request, 13)).topics
+        assert ErrorCode(unknown.error_code) is ErrorCode.UNKNOWN_TOPIC_ID
+        assert (unknown.name, unknown.topic_id) == (None, numbered_uuid(99))
         assert (known.name, known.error_code) == ("a", 0)
         assert list(node.image.topics.by_name) == ["a"]
 

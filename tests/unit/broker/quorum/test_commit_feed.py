@@ -29,7 +29,7 @@ class Listener:
         yield
 
     def handle_leader_change(self, leader_id: int, epoch: int) -> None:
-        raise AssertionError("there is no election")
+        raise AssertionError("unexpected election")
 
 
 def read_nothing(from_offset: int, to_offset: int) -> Iterator[AppendedBatch | None]:

@@ -46,11 +46,11 @@ class Quorum:
     """The peers of node 1 and the process deaths that it noticed."""
 
     def __init__(self) -> None:
-        self.gone: list[int] = []
-        self.peers = Peers(SETTINGS, on_gone=self.gone.append)
+        self.dead: list[int] = []
+        self.peers = Peers(SETTINGS, on_gone=self.dead.append)
 
     def has_seen(self, deaths: int) -> bool:
-        return len(self.gone) == deaths
+        return len(self.dead) == deaths
 
     def watch(self, port: int) -> None:
         self.peers.watch(2, Endpoint("CONTROLLER", "127.0.0.1", port))
@@ -86,9 +86,9 @@ async def test_a_process_that_has_ended_is_noticed_at_once() -> None:
     async with ScriptedBroker(respond) as broker:
         port = broker.port
         await quorum.request(port, END_EPOCH)
-        assert quorum.gone == []
+        assert quorum.dead == []
     # Its connection is closed and its port refuses connections, which is noticed without a request.
-    await until(lambda: quorum.gone == [2])
+    await until(lambda: quorum.dead == [2])
     assert await quorum.request(port, END_EPOCH) is None
     await quorum.peers.close()
 
@@ -105,7 +105,7 @@ async def test_every_death_of_a_node_that_is_only_watched_is_noticed() -> None:
                 quorum.watch(port)
                 await asyncio.sleep(0.05)
         await until(partial(quorum.has_seen, deaths))
-    assert quorum.gone == [2, 2]
+    assert quorum.dead == [2, 2]
     await quorum.peers.close()
 
 
@@ -121,8 +121,8 @@ async def test_dying_process_that_still_accepts_is_probed_again() -> None:
         dying = True
         broker.hang_up()
         await until(lambda: broker.connections == 2)
-        assert quorum.gone == [], "the process accepted the connection and closed it"
-    await until(lambda: quorum.gone == [2])
+        assert quorum.dead == [], "the process accepted the connection and closed it"
+    await until(lambda: quorum.dead == [2])
     await quorum.peers.close()
 
 
@@ -131,7 +131,7 @@ async def test_unreachable_node_that_never_connected_is_not_dead() -> None:
     async with ScriptedBroker(respond) as broker:
         port = broker.port
     assert await quorum.request(port, END_EPOCH) is None
-    assert quorum.gone == []
+    assert quorum.dead == []
     await quorum.peers.close()
 
 
@@ -148,7 +148,7 @@ async def test_broken_connection_alone_proves_nothing() -> None:
         assert await quorum.request(broker.port, END_EPOCH) is None
         closing = False
         assert await quorum.request(broker.port, END_EPOCH) is not None
-        assert quorum.gone == []
+        assert quorum.dead == []
         await quorum.peers.close()
 
 

@@ -92,7 +92,7 @@ async def test_a_listener_may_append_from_a_callback(tmp_path: Path) -> None:
 
     class Controller:
         def handle_snapshot(self, offset: int, epoch: int, records: object) -> Iterator[None]:
-            raise AssertionError("there is no snapshot")
+            raise AssertionError("unexpected snapshot")
 
         def handle_commit(self, base_offset: int, epoch: int, records: object) -> None:
             if base_offset == 1:

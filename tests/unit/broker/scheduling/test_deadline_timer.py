@@ -11,7 +11,7 @@ SESSION_MS = 9_000
 
 
 class Bench:
-    """A machine that considers its peer dead after a session timeout without a heartbeat."""
+    """A machine that declares its peer dead after a session timeout without a heartbeat."""
 
     def __init__(self) -> None:
         self.clock = SimClock(1)

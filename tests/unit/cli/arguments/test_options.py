@@ -13,13 +13,13 @@ class Terminal(io.StringIO):
         return True
 
 
-def ask(monkeypatch: pytest.MonkeyPatch, typed: str) -> None:
+def confirm_with(monkeypatch: pytest.MonkeyPatch, typed: str) -> None:
     monkeypatch.setattr("sys.stdin", Terminal(typed))
     confirm("Delete it?", yes=False)
 
 
 def test_yes_confirms(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    ask(monkeypatch, "y\n")
+    confirm_with(monkeypatch, "y\n")
     assert capsys.readouterr().out == ""
 
 
@@ -27,14 +27,14 @@ def test_no_changes_nothing_and_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(click.exceptions.Exit) as caught:
-        ask(monkeypatch, "n\n")
+        confirm_with(monkeypatch, "n\n")
     assert caught.value.exit_code == 1
     assert "Nothing was changed." in capsys.readouterr().err
 
 
 def test_end_of_input_at_the_question_acts_like_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(click.exceptions.Exit) as caught:
-        ask(monkeypatch, "")
+        confirm_with(monkeypatch, "")
     assert caught.value.exit_code == 130
 
 

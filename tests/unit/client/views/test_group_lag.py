@@ -190,11 +190,11 @@ def test_batches_of_an_unknown_format() -> None:
 
 async def test_deleted_partitions_have_no_end_offset() -> None:
     log = Log(batch(0, [0]))
-    gone = TopicPartition("deleted", 0)
+    deleted = TopicPartition("deleted", 0)
     async with ScriptedBroker(log) as broker:
         broker.topics = {"t": 1}
         async with Admin(f"127.0.0.1:{broker.port}") as admin:
-            lags = await measure_lag(admin, {T0: 1, gone: 3, TopicPartition("t", 9): 3})
-        assert lags[gone] == (None, None, None)
+            lags = await measure_lag(admin, {T0: 1, deleted: 3, TopicPartition("t", 9): 3})
+        assert lags[deleted] == (None, None, None)
         assert lags[TopicPartition("t", 9)] == (None, None, None)
         assert lags[T0] == (1, 0, 0.0)

@@ -153,9 +153,9 @@ def test_random_targets(
         assert moved.epoch == target_epoch
         assert not moved.pending_revocation
     if behind:
-        settled = stepped(stepped(moved, frozenset(has), frozenset()), frozenset(has), frozenset())
-        assert settled.is_reconciled_to(target_epoch)
-        assert settled.assigned.get(T, {}).keys() == target
+        reconciled = stepped(stepped(moved, frozenset(has), frozenset()), frozenset(has), frozenset())
+        assert reconciled.is_reconciled_to(target_epoch)
+        assert reconciled.assigned.get(T, {}).keys() == target
 
 
 @pytest.mark.parametrize("state", list(MemberState))

@@ -73,8 +73,8 @@ def test_read_only_rejects_every_form(reader: Visitor, path: str) -> None:
         "typed": "t",
         "name": "t",
     }
-    answer = request.post(path, form=form)
-    assert (answer.status, answer.text()) == (
+    rejected = request.post(path, form=form)
+    assert (rejected.status, rejected.text()) == (
         403,
         "This console is read-only. Restart it without --read-only to make changes.\n",
     )
@@ -92,8 +92,8 @@ def test_read_only_pages_have_no_forms(reader: Visitor, path: str) -> None:
 
 @pytest.mark.parametrize("path", FORMS)
 def test_a_form_without_a_token_changes_nothing(visitor: Visitor, filled: EmbeddedBroker, path: str) -> None:
-    answer = visitor.page.request.post(path, form={"step": "confirm", "typed": "t", "name": "t"})
-    assert answer.status == 403
+    rejected = visitor.page.request.post(path, form={"step": "confirm", "typed": "t", "name": "t"})
+    assert rejected.status == 403
 
 
 def test_a_page_of_another_site_cannot_post(visitor: Visitor, filled: EmbeddedBroker) -> None:
@@ -116,8 +116,8 @@ def test_a_page_of_another_site_cannot_post(visitor: Visitor, filled: EmbeddedBr
 
 
 def test_a_rebound_host_name_is_rejected(visitor: Visitor) -> None:
-    answer = visitor.page.request.get("/topics", headers={"Host": "evil.test"})
-    assert answer.status == 421
+    rejected = visitor.page.request.get("/topics", headers={"Host": "evil.test"})
+    assert rejected.status == 421
 
 
 def test_other_addresses_need_a_password(filled: EmbeddedBroker) -> None:

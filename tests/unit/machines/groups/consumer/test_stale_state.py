@@ -78,7 +78,7 @@ def test_topic_listed_twice_counts_both_times() -> None:
     b.join()
     (topic_id,) = a.owned
     owned = [TopicPartitions(topic_id=topic_id, partitions=[each]) for each in reversed(a.owned[topic_id])]
-    a.send("lists every partition by itself", topic_partitions=owned)
+    a.send("lists every partition separately", topic_partitions=owned)
     group = transcript.bench.shard.state.groups["g"]
     assert isinstance(group, ConsumerGroup)
     assert group.members["a"].epoch == 2
