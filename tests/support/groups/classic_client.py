@@ -12,15 +12,10 @@ from ruslo.protocol.messages.join_group_request import JoinGroupRequest, JoinGro
 from ruslo.protocol.messages.join_group_response import JoinGroupResponse
 from ruslo.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from ruslo.protocol.messages.leave_group_response import LeaveGroupResponse
-from ruslo.protocol.messages.offset_commit_request import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from ruslo.protocol.messages.offset_commit_response import OffsetCommitResponse
 from ruslo.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from ruslo.protocol.messages.sync_group_response import SyncGroupResponse
 from tests.support.groups.group_bench import Coordinator, GroupBench
+from tests.support.groups.offset_calls import commit
 
 SESSION_MS = 10_000
 REBALANCE_MS = 30_000
@@ -141,24 +136,17 @@ class ClassicClient:
     def commit(
         self, offset: int, *, topic: str = "orders", partition: int = 0, version: int = 9
     ) -> ErrorCode:
-        request = OffsetCommitRequest(
-            group_id=self.group,
-            generation_id_or_member_epoch=self.generation,
-            member_id=self.member_id,
-            group_instance_id=self.instance,
-            topics=[
-                OffsetCommitRequestTopic(
-                    name=topic,
-                    partitions=[
-                        OffsetCommitRequestPartition(
-                            partition_index=partition, committed_offset=offset, committed_metadata=""
-                        )
-                    ],
-                )
-            ],
+        return commit(
+            self.bench,
+            offset,
+            group=self.group,
+            topic=topic,
+            partition=partition,
+            member=self.member_id,
+            instance=self.instance,
+            generation=self.generation,
+            version=version,
         )
-        response = self.bench.call(request, OffsetCommitResponse, version)
-        return ErrorCode(response.topics[0].partitions[0].error_code)
 
 
 def stable_group(bench: GroupBench, *clients: ClassicClient) -> None:

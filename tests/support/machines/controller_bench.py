@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -43,6 +44,7 @@ from ruslo.protocol.messages.broker_registration_request import BrokerRegistrati
 from ruslo.protocol.messages.broker_registration_response import BrokerRegistrationResponse
 from ruslo.protocol.messages.feature_level_record import FeatureLevelRecord
 from ruslo.storage.lost_data import LostDataList
+from tests.support.brokers.metadata_log import broker_config as node_config
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -61,17 +63,7 @@ FEATURES = {
 
 
 def broker_config(overrides: Mapping[str, str] | None = None) -> BrokerConfig:
-    return BrokerConfig.from_properties(
-        {
-            "process.roles": "broker,controller",
-            "node.id": "1",
-            "listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
-            "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": "1@localhost:9093",
-            "log.dirs": "/nowhere",
-        }
-        | dict(overrides or {})
-    )
+    return node_config(Path("/nowhere"), overrides)
 
 
 def numbered_uuid(number: int) -> Uuid:
