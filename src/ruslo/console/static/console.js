@@ -10,7 +10,7 @@ document.querySelector("[data-theme-toggle]").addEventListener("click", () => {
     : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
   localStorage.setItem("ruslo-theme", root.dataset.theme);
-  plots.forEach((plot) => plot.restyle());
+  plots.forEach((plot) => plot.draw());
 });
 
 // -- keyboard shortcuts: / focuses the search, g and a letter opens a page
@@ -103,8 +103,11 @@ class LivePlot {
   }
 
   draw() {
-    const style = getComputedStyle(this.element);
-    const colour = (name) => style.getPropertyValue(name).trim();
+    const probe = this.element.appendChild(document.createElement("i"));
+    const colour = (name) => {
+      probe.style.color = `var(${name})`;
+      return getComputedStyle(probe).color;  // the colour of the theme in use
+    };
     const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
     const steps = this.unit === "B/s" ? { incrs: Array.from({ length: 40 }, (_, at) => 2 ** at) } : {};
     const options = {
@@ -122,12 +125,9 @@ class LivePlot {
         { stroke: colour("--plot"), fill: colour("--plot-fill"), width: 1.6, points: { show: false }, spanGaps: true },
       ],
     };
+    probe.remove();
     if (this.plot) this.plot.destroy();
     this.plot = new uPlot(options, this.data, this.element);
-  }
-
-  restyle() {
-    this.draw();
   }
 
   add(samples) {
