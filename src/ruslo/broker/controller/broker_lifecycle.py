@@ -24,13 +24,14 @@ import asyncio
 import contextlib
 import enum
 import logging
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 
 from ruslo.broker.controller.broker_session import BrokerSession, Quorum
 from ruslo.broker.controller.controller_channel import ControllerChannel
 from ruslo.broker.metadata.loader import MetadataLoader
-from ruslo.machines.controller.broker_image import Endpoint
+from ruslo.config.listeners import Endpoint as ListenerEndpoint
+from ruslo.machines.controller.broker_image import Endpoint, endpoint_structs, feature_structs
 from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.features import SUPPORTED_FEATURES
 from ruslo.machines.controller.image import MetadataImage
@@ -78,51 +79,48 @@ class BrokerIdentity:
     incarnation_id: Uuid = field(default_factory=random_uuid)
 
 
+def registered_endpoints(advertised: Iterable[ListenerEndpoint]) -> list[Endpoint]:
+    return [
+        Endpoint(each.listener_name, each.host, each.port, SECURITY_PROTOCOL_IDS[each.security_protocol])
+        for each in advertised
+    ]
+
+
+@dataclass(eq=False)
 class BrokerLifecycle:
-    def __init__(
-        self,
-        identity: BrokerIdentity,
-        controller: ControllerChannel,
-        metadata: MetadataLoader,
-        quorum: Quorum,
-        *,
-        clock: Clock,
-        heartbeat_interval_ms: int = 2000,
-        session_timeout_ms: int = 9000,
-        registration_timeout_ms: int = 60_000,
-        offline_log_dirs: Callable[[], Sequence[Uuid]] = tuple,
-        cordoned_log_dirs: Callable[[], Sequence[Uuid]] = tuple,
-        lost_directory_timeout_ms: int = 30_000,
-        on_failure: Callable[[str], None] = logger.critical,
-    ) -> None:
-        """``on_failure``: called with the reason why this broker must stop."""
-        self.identity = identity
-        self.incarnation_id = identity.incarnation_id
+    identity: BrokerIdentity
+    _controller: ControllerChannel
+    _metadata: MetadataLoader
+    _quorum: Quorum
+    _: KW_ONLY
+    clock: Clock
+    heartbeat_interval_ms: int = 2000
+    session_timeout_ms: int = 9000
+    registration_timeout_ms: int = 60_000
+    offline_log_dirs: Callable[[], Sequence[Uuid]] = tuple
+    cordoned_log_dirs: Callable[[], Sequence[Uuid]] = tuple
+    lost_directory_timeout_ms: int = 30_000
+    on_failure: Callable[[str], None] = logger.critical
+    """Called with the reason why this broker must stop."""
+
+    def __post_init__(self) -> None:
+        self.incarnation_id = self.identity.incarnation_id
         self.epoch = -1
         """The broker epoch once it is registered; written to the clean-shutdown file."""
         self.state = LifecycleState.STARTING
         self.is_fenced = True
-        self._controller = controller
-        self._metadata = metadata
-        self._clock = clock
-        self._heartbeat_interval_ms = heartbeat_interval_ms
         self._session = BrokerSession(
-            quorum, clock, broker_id=identity.broker_id, timeout_ms=session_timeout_ms
+            self._quorum, self.clock, broker_id=self.identity.broker_id, timeout_ms=self.session_timeout_ms
         )
-        self._registration_timeout_ms = registration_timeout_ms
-        self._offline_log_dirs = offline_log_dirs
-        self._cordoned_log_dirs = cordoned_log_dirs
         self._reported_cordons: list[Uuid] | None = None
         """The cordoned directories in the last heartbeat."""
         self._has_caught_up = False
         """Whether the metadata, and with it the dynamic configs, has reached the registration."""
-        self._lost_directory_timeout_ms = lost_directory_timeout_ms
-        self._on_failure = on_failure
         self._unacknowledged_since_ms: int | None = None
         """Since when there is a failed directory that the controller has not acknowledged."""
         self._heartbeat_now = asyncio.Event()
         self._heartbeats: asyncio.Task[None] | None = None
-        metadata.subscribe(self._on_metadata_change)
+        self._metadata.subscribe(self._on_metadata_change)
 
     @property
     def has_session(self) -> bool:
@@ -137,7 +135,7 @@ class BrokerLifecycle:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
                 f"Broker {self.identity.broker_id} could not register within "
-                f"initial.broker.registration.timeout.ms={self._registration_timeout_ms}: no active "
+                f"initial.broker.registration.timeout.ms={self.registration_timeout_ms}: no active "
                 "controller responded. Check that a majority of the controllers runs and that "
                 "controller.quorum.voters or controller.quorum.bootstrap.servers contains them",
             ) from None
@@ -146,7 +144,7 @@ class BrokerLifecycle:
         self._heartbeats = asyncio.create_task(self._send_heartbeats())
 
     async def _register_and_catch_up(self) -> None:
-        async with asyncio.timeout(self._registration_timeout_ms / 1000):
+        async with asyncio.timeout(self.registration_timeout_ms / 1000):
             registered = caught_up = False
             while not registered:
                 registered = await self._try_register()
@@ -179,12 +177,12 @@ class BrokerLifecycle:
     def report_failed_directory(self) -> None:
         """Send a heartbeat now, because a log directory has failed."""
         if self._unacknowledged_since_ms is None:
-            self._unacknowledged_since_ms = self._clock.monotonic_ms()
+            self._unacknowledged_since_ms = self.clock.monotonic_ms()
         self._heartbeat_now.set()
 
     def report_cordons(self) -> None:
         """Send a heartbeat now if the cordoned directories have changed."""
-        if self._has_caught_up and self._reported_cordons != list(self._cordoned_log_dirs()):
+        if self._has_caught_up and self._reported_cordons != list(self.cordoned_log_dirs()):
             self._heartbeat_now.set()
 
     def abandon(self) -> None:
@@ -206,8 +204,8 @@ class BrokerLifecycle:
         await asyncio.gather(*self._cancel_tasks(), return_exceptions=True)
         if not was_registered:
             return True
-        deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        while (remaining_ms := deadline_ms - self._clock.monotonic_ms()) > 0:
+        deadline_ms = self.clock.monotonic_ms() + timeout_ms
+        while (remaining_ms := deadline_ms - self.clock.monotonic_ms()) > 0:
             try:
                 async with asyncio.timeout(remaining_ms / 1000):
                     response = await self._while_progressing(self._heartbeat(want_shut_down=True))
@@ -235,13 +233,13 @@ class BrokerLifecycle:
     ) -> BrokerHeartbeatResponse:
         """The response; TimeoutError if it does not arrive and nothing is committed either."""
         response = asyncio.ensure_future(heartbeat)
-        offset, progress_ms = self._metadata.image.offset, self._clock.monotonic_ms()
+        offset, progress_ms = self._metadata.image.offset, self.clock.monotonic_ms()
         try:
             while True:
                 await asyncio.wait([response], timeout=_NO_PROGRESS_TIMEOUT_MS / 1000 / _PROGRESS_CHECKS)
                 if response.done():
                     return response.result()
-                now_ms = self._clock.monotonic_ms()
+                now_ms = self.clock.monotonic_ms()
                 if self._metadata.image.offset != offset:
                     offset, progress_ms = self._metadata.image.offset, now_ms
                 elif now_ms - progress_ms >= _NO_PROGRESS_TIMEOUT_MS:
@@ -255,18 +253,8 @@ class BrokerLifecycle:
             broker_id=identity.broker_id,
             cluster_id=identity.cluster_id,
             incarnation_id=self.incarnation_id,
-            listeners=[
-                Listener(
-                    name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol
-                )
-                for each in identity.endpoints
-            ],
-            features=[
-                Feature(
-                    name=name, min_supported_version=span.min_version, max_supported_version=span.max_version
-                )
-                for name, span in SUPPORTED_FEATURES.items()
-            ],
+            listeners=endpoint_structs(Listener, identity.endpoints),
+            features=feature_structs(Feature, SUPPORTED_FEATURES),
             rack=identity.rack,
             log_dirs=list(identity.log_dirs),
             previous_broker_epoch=identity.previous_epoch,
@@ -284,7 +272,7 @@ class BrokerLifecycle:
         return True
 
     async def _send_heartbeats(self) -> None:
-        interval_ms = self._heartbeat_interval_ms
+        interval_ms = self.heartbeat_interval_ms
         returning = False
         """The broker has registered again and may not have replayed it yet."""
         while True:
@@ -296,7 +284,7 @@ class BrokerLifecycle:
                 response = await self._heartbeat(want_fence=self.state is LifecycleState.RECOVERY)
             except KafkaError as error:
                 logger.warning("heartbeat of broker %d failed: %s", self.identity.broker_id, error)
-                interval_ms = self._heartbeat_interval_ms
+                interval_ms = self.heartbeat_interval_ms
                 if error.code is ErrorCode.BROKER_ID_NOT_REGISTERED and await self._register_again():
                     returning, interval_ms = True, _POLL_INTERVAL_MS
                 if self._unacknowledged_since_ms is not None:
@@ -307,7 +295,7 @@ class BrokerLifecycle:
                 # Without heartbeats this broker would be fenced for good.
                 logger.exception("heartbeat of broker %d failed", self.identity.broker_id)
                 continue
-            interval_ms = self._heartbeat_interval_ms
+            interval_ms = self.heartbeat_interval_ms
             returning = returning and not response.is_caught_up
             if returning:
                 interval_ms = _POLL_INTERVAL_MS
@@ -345,10 +333,10 @@ class BrokerLifecycle:
         return registered
 
     def _check_lost_directories(self, since_ms: int) -> None:
-        if self._clock.monotonic_ms() - since_ms >= self._lost_directory_timeout_ms:
-            self._on_failure(
+        if self.clock.monotonic_ms() - since_ms >= self.lost_directory_timeout_ms:
+            self.on_failure(
                 "A log directory has failed, and it could not be reported to a controller within "
-                f"log.dir.failure.timeout.ms={self._lost_directory_timeout_ms}"
+                f"log.dir.failure.timeout.ms={self.lost_directory_timeout_ms}"
             )
 
     async def _heartbeat(
@@ -356,7 +344,7 @@ class BrokerLifecycle:
     ) -> BrokerHeartbeatResponse:
         sent_ms = self._session.heartbeat_sent_ms()
         image = self._metadata.image
-        offline_dirs = self._offline_log_dirs()
+        offline_dirs = self.offline_log_dirs()
         request = BrokerHeartbeatRequest(
             broker_id=self.identity.broker_id,
             broker_epoch=self.epoch,
@@ -366,7 +354,7 @@ class BrokerLifecycle:
             offline_log_dirs=list(offline_dirs),
         )
         if self._has_caught_up and image.features.metadata_version >= CORDONED_LOG_DIRS_SUPPORTED:
-            request.cordoned_log_dirs = self._reported_cordons = list(self._cordoned_log_dirs())
+            request.cordoned_log_dirs = self._reported_cordons = list(self.cordoned_log_dirs())
         # A later response would arrive after the session has expired.
         response = await self._controller.submit(request, timeout_ms=self._session.timeout_ms)
         assert isinstance(response, BrokerHeartbeatResponse)
@@ -374,7 +362,7 @@ class BrokerLifecycle:
         self._session.renew(
             sent_ms, is_fenced=response.is_fenced, catch_up=self.state is not LifecycleState.STOPPING
         )
-        if set(offline_dirs) >= set(self._offline_log_dirs()):
+        if set(offline_dirs) >= set(self.offline_log_dirs()):
             self._unacknowledged_since_ms = None
         return response
 

@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from ruslo.broker.controller.broker_lifecycle import SECURITY_PROTOCOL_IDS
+from ruslo.broker.controller.broker_lifecycle import registered_endpoints
 from ruslo.broker.controller.controller_channel import ControllerChannel
 from ruslo.broker.scheduling.background_tasks import cancel_all
 from ruslo.config.listeners import Endpoint
+from ruslo.machines.controller.broker_image import endpoint_structs, feature_structs
 from ruslo.machines.controller.features import SUPPORTED_FEATURES
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
@@ -40,21 +41,8 @@ class ControllerRegistrar:
         self._request = ControllerRegistrationRequest(
             controller_id=node_id,
             incarnation_id=incarnation_id,
-            listeners=[
-                Listener(
-                    name=each.listener_name,
-                    host=each.host,
-                    port=each.port,
-                    security_protocol=SECURITY_PROTOCOL_IDS[each.security_protocol],
-                )
-                for each in endpoints
-            ],
-            features=[
-                Feature(
-                    name=name, min_supported_version=span.min_version, max_supported_version=span.max_version
-                )
-                for name, span in SUPPORTED_FEATURES.items()
-            ],
+            listeners=endpoint_structs(Listener, registered_endpoints(endpoints)),
+            features=feature_structs(Feature, SUPPORTED_FEATURES),
         )
         self._task: asyncio.Task[None] | None = None
 

@@ -7,12 +7,13 @@ import logging
 
 from ruslo.broker.controller.alter_partition_manager import AlterPartitionManager
 from ruslo.broker.controller.broker_lifecycle import (
-    SECURITY_PROTOCOL_IDS,
     BrokerIdentity,
     BrokerLifecycle,
     LifecycleState,
+    registered_endpoints,
 )
 from ruslo.broker.controller.directory_assignments import DirectoryAssignments
+from ruslo.broker.controller.gateway import ControllerGateway
 from ruslo.broker.controller.producer_ids import ProducerIds
 from ruslo.broker.coordinators.groups.coordinator import GroupCoordinator
 from ruslo.broker.coordinators.runtime.internal_topic import (
@@ -57,7 +58,6 @@ from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.partitions.txn_verification import TransactionVerifier
 from ruslo.broker.quorum.metadata_evidence import MetadataEvidence
 from ruslo.config.broker import BrokerConfig
-from ruslo.machines.controller.broker_image import Endpoint as RegisteredEndpoint
 from ruslo.machines.fetch_session import FetchSessionCache
 from ruslo.net.channel import ChannelSettings
 from ruslo.net.server import Server
@@ -68,20 +68,16 @@ CONTROLLED_SHUTDOWN_TIMEOUT_MS = 30_000
 
 
 class BrokerRole:
-    def __init__(self, shared: SharedComponents, server: Server) -> None:
+    def __init__(self, shared: SharedComponents, gateway: ControllerGateway, server: Server) -> None:
         """``server``: bound to the client listeners, not accepting yet."""
         self._shared = shared
+        self._gateway = gateway
         self._server = server
         config = shared.config
         identity = BrokerIdentity(
             broker_id=config.node_id,
             cluster_id=shared.cluster_id,
-            endpoints=[
-                RegisteredEndpoint(
-                    e.listener_name, e.host, e.port, SECURITY_PROTOCOL_IDS[e.security_protocol]
-                )
-                for e in shared.endpoints
-            ],
+            endpoints=registered_endpoints(shared.endpoints),
             log_dirs=[
                 each.directory_id for each in shared.logs.directories if each.online and each.holds_partitions
             ],
@@ -91,7 +87,7 @@ class BrokerRole:
         )
         self.lifecycle = BrokerLifecycle(
             identity,
-            shared.gateway,
+            self._gateway,
             shared.metadata,
             shared.raft,
             clock=shared.clock,
@@ -141,14 +137,14 @@ class BrokerRole:
         await asyncio.to_thread(shared.logs.load, shared.dynamic_config.log_config, recovery_threads=threads)
         self.has_loaded = True
         assignments = DirectoryAssignments(
-            shared.gateway,
+            self._gateway,
             broker_id=config.node_id,
             broker_epoch=self._epoch,
             report_failed_directory=self.lifecycle.report_failed_directory,
         )
         shared.undo.push_async_callback(assignments.stop)
         proposals = AlterPartitionManager(
-            shared.gateway, shared.scheduler, broker_id=config.node_id, broker_epoch=self._epoch
+            self._gateway, shared.scheduler, broker_id=config.node_id, broker_epoch=self._epoch
         )
         shared.undo.push_async_callback(proposals.stop)
         fetchers = ReplicaFetchers(shared.address_of, self._fetcher_settings())
@@ -230,7 +226,7 @@ class BrokerRole:
 
     def _start_coordinators(self) -> None:
         shared, config = self._shared, self._shared.config
-        self._producer_ids = ProducerIds(shared.gateway, broker_id=config.node_id, broker_epoch=self._epoch)
+        self._producer_ids = ProducerIds(self._gateway, broker_id=config.node_id, broker_epoch=self._epoch)
         shared.undo.push_async_callback(self._producer_ids.stop)
         self.groups = GroupCoordinator(
             config,
@@ -277,7 +273,7 @@ class BrokerRole:
         return links
 
     def _internal_topic(self, plan: TopicPlan) -> InternalTopic:
-        topic = InternalTopic(plan, lambda: self._shared.dynamic_config.current, self._shared.gateway)
+        topic = InternalTopic(plan, lambda: self._shared.dynamic_config.current, self._gateway)
         self._shared.undo.push_async_callback(topic.stop)
         return topic
 
@@ -292,7 +288,7 @@ class BrokerRole:
             scheduler=shared.scheduler,
             metadata=shared.metadata,
             topic_responses=self.topic_responses,
-            controller=shared.gateway,
+            controller=self._gateway,
             raft=shared.raft,
             partitions=self.partitions,
             logs=shared.logs,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Awaitable, Callable
-from random import Random
+from collections.abc import Awaitable
 
 from ruslo.broker.controller.driver import ControllerDriver
 from ruslo.broker.controller.gateway import ControllerGateway
@@ -13,84 +11,60 @@ from ruslo.broker.controller.registrar import ControllerRegistrar
 from ruslo.broker.dispatch.api_table import controller_apis, controller_catalog
 from ruslo.broker.dispatch.dispatcher import Dispatcher
 from ruslo.broker.handlers.services import ControllerServices
-from ruslo.broker.metadata.dynamic_config import DynamicConfig
-from ruslo.broker.metadata.loader import MetadataLoader
-from ruslo.broker.metrics.node_metrics import NodeMetrics
 from ruslo.broker.node.config_rules import BrokerConfigRules
 from ruslo.broker.node.identity import read_bootstrap_records
-from ruslo.broker.node.shared_components import broker_address
-from ruslo.broker.quorum.raft import RaftDriver
+from ruslo.broker.node.shared_components import SharedComponents
 from ruslo.broker.requests.context import RequestContext
-from ruslo.broker.scheduling.scheduler import Scheduler
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.listeners import Endpoint
 from ruslo.machines.controller.features import SUPPORTED_FEATURES
 from ruslo.machines.controller.machine import ControllerMachine
 from ruslo.machines.controller.state import ControllerSettings, ControllerState
-from ruslo.model.clock import Clock
-from ruslo.model.ids import Uuid
 from ruslo.net.server import Server
 from ruslo.protocol.message import Message
 from ruslo.storage.disk import Disk
-from ruslo.storage.lost_data import LostDataList
 
 
 class ControllerRole:
-    def __init__(
-        self,
-        config: BrokerConfig,
-        raft: RaftDriver,
-        metadata: MetadataLoader,
-        dynamic_config: DynamicConfig,
-        *,
-        cluster_id: str,
-        clock: Clock,
-        random: Random,
-        new_uuid: Callable[[], Uuid],
-        scheduler: Scheduler,
-        disk: Disk,
-        lost_data: LostDataList,
-        undo: contextlib.AsyncExitStack,
-    ) -> None:
+    def __init__(self, shared: SharedComponents, disk: Disk) -> None:
         """``disk``: the metadata log directory, for its bootstrap records."""
-        self._config = config
-        self._undo = undo
-        self._new_uuid = new_uuid
+        self._shared = shared
+        config = shared.config
         liveness_probes = LivenessProbes(
-            lambda broker_id: broker_address(metadata, config, broker_id),
+            shared.address_of,
             lambda broker_id, broker_epoch: self.driver.broker_gone(broker_id, broker_epoch),
             session_timeout_ms=config.int("broker.session.timeout.ms"),
         )
-        undo.push_async_callback(liveness_probes.stop)
+        shared.undo.push_async_callback(liveness_probes.stop)
         state = ControllerState(
-            _settings(config, cluster_id),
-            BrokerConfigRules(lambda: dynamic_config.current),
+            _settings(config, shared.cluster_id),
+            BrokerConfigRules(lambda: shared.dynamic_config.current),
             SUPPORTED_FEATURES,
-            random,
-            new_uuid,
+            shared.random,
+            shared.new_uuid,
         )
         self.driver = ControllerDriver(
             ControllerMachine(state, read_bootstrap_records(disk)),
-            raft,
-            metadata,
+            shared.raft,
+            shared.metadata,
             node_id=config.node_id,
-            clock=clock,
-            scheduler=scheduler,
+            clock=shared.clock,
+            scheduler=shared.scheduler,
             probe=liveness_probes.probe,
         )
-        undo.callback(self.driver.stop)
+        shared.undo.callback(self.driver.stop)
         self._services = ControllerServices(
             config=config,
             node_id=config.node_id,
-            cluster_id=cluster_id,
-            clock=clock,
-            scheduler=scheduler,
-            metadata=metadata,
+            cluster_id=shared.cluster_id,
+            clock=shared.clock,
+            scheduler=shared.scheduler,
+            metadata=shared.metadata,
             controller=self.driver,
-            raft=raft,
-            dynamic_config=dynamic_config,
+            raft=shared.raft,
+            dynamic_config=shared.dynamic_config,
             assignor_error=lambda group_id: None,
-            lost_data=lost_data,
+            lost_data=shared.logs.lost_data,
             apis=controller_catalog(),
             liveness_probes=liveness_probes,
         )
@@ -103,22 +77,16 @@ class ControllerRole:
         return response
 
     async def start(
-        self,
-        server: Server,
-        gateway: ControllerGateway,
-        endpoints: tuple[Endpoint, ...],
-        metrics: NodeMetrics,
+        self, server: Server, gateway: ControllerGateway, endpoints: tuple[Endpoint, ...]
     ) -> None:
         """Accept the requests of other nodes as soon as the metadata log is open, then register."""
-        dispatcher = Dispatcher(self._services, controller_apis(), metrics.requests)
+        shared = self._shared
+        dispatcher = Dispatcher(self._services, controller_apis(), shared.metrics.requests)
         await server.start(dispatcher.handle_frame)
         registrar = ControllerRegistrar(
-            gateway,
-            node_id=self._config.node_id,
-            incarnation_id=self._new_uuid(),
-            endpoints=endpoints,
+            gateway, node_id=shared.config.node_id, incarnation_id=shared.new_uuid(), endpoints=endpoints
         )
-        self._undo.push_async_callback(registrar.stop)
+        shared.undo.push_async_callback(registrar.stop)
         registrar.start()
 
 

@@ -130,10 +130,10 @@ class Node:
             await self._start_metadata()
             if self._controller_role is not None:
                 await self._controller_role.start(
-                    self._controller_server, self.gateway, self._controller_endpoints, self.metrics
+                    self._controller_server, self.gateway, self._controller_endpoints
                 )
             if self.config.is_broker:
-                self._broker = BrokerRole(self._shared, self._broker_server)
+                self._broker = BrokerRole(self._shared, self.gateway, self._broker_server)
                 await self._broker.start()
                 logger.info(
                     "node %d of cluster %s is ready at %s",
@@ -286,33 +286,6 @@ class Node:
         )
         self._undo.push_async_callback(self.raft.stop)
         self._abandon.append(self.raft.abandon)
-        listeners: list[MetadataLogListener] = [self.metadata]
-        if config.is_controller:
-            self._controller_role = ControllerRole(
-                config,
-                self.raft,
-                self.metadata,
-                self.dynamic_config,
-                cluster_id=self.cluster_id,
-                clock=self._clock,
-                random=self._random,
-                new_uuid=self._new_uuid,
-                scheduler=self._scheduler,
-                disk=directory.disk,
-                lost_data=self.logs.lost_data,
-                undo=self._undo,
-            )
-            listeners.append(self._controller_role.driver)
-        self.gateway = ControllerGateway(
-            self.controller,
-            None if self._controller_role is None else self._controller_role.serve,
-            self.raft,
-            self.metadata,
-            self._clock,
-            node_id=config.node_id,
-            request_timeout_ms=config.int("request.timeout.ms"),
-        )
-        self._undo.push_async_callback(self.gateway.stop)
         self._shared = SharedComponents(
             config=config,
             cluster_id=self.cluster_id,
@@ -325,13 +298,26 @@ class Node:
             metadata=self.metadata,
             dynamic_config=self.dynamic_config,
             raft=self.raft,
-            gateway=self.gateway,
             metrics=self.metrics,
             undo=self._undo,
             abandon=self._abandon,
             fail=self.request_stop,
             new_cleaner=self._new_cleaner,
         )
+        listeners: list[MetadataLogListener] = [self.metadata]
+        if config.is_controller:
+            self._controller_role = ControllerRole(self._shared, directory.disk)
+            listeners.append(self._controller_role.driver)
+        self.gateway = ControllerGateway(
+            self.controller,
+            None if self._controller_role is None else self._controller_role.serve,
+            self.raft,
+            self.metadata,
+            self._clock,
+            node_id=config.node_id,
+            request_timeout_ms=config.int("request.timeout.ms"),
+        )
+        self._undo.push_async_callback(self.gateway.stop)
         await self.raft.start(listeners, self.metadata.snapshot_records)
         self.metrics.add(lambda: quorum_families(self.raft))
         self.metrics.add(lambda: controller_families(self.controller, self.metadata))

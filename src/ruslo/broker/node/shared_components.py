@@ -12,7 +12,6 @@ from ruslo.broker.partitions.leader_connection import Address
 if TYPE_CHECKING:
     from random import Random
 
-    from ruslo.broker.controller.gateway import ControllerGateway
     from ruslo.broker.metadata.dynamic_config import DynamicConfig
     from ruslo.broker.metadata.loader import MetadataLoader
     from ruslo.broker.metrics.node_metrics import NodeMetrics
@@ -40,8 +39,6 @@ class SharedComponents:
     metadata: MetadataLoader
     dynamic_config: DynamicConfig
     raft: RaftDriver
-    gateway: ControllerGateway
-    """The path to the active controller."""
     metrics: NodeMetrics
     undo: contextlib.AsyncExitStack
     """Stops the started parts in reverse order."""
@@ -52,12 +49,7 @@ class SharedComponents:
     new_cleaner: Callable[[], Cleaner]
 
     def address_of(self, broker_id: int) -> Address | None:
-        """The inter-broker listener of a broker."""
-        return broker_address(self.metadata, self.config, broker_id)
-
-
-def broker_address(metadata: MetadataLoader, config: BrokerConfig, broker_id: int) -> Address | None:
-    """The inter-broker listener of a broker; None if it is not registered."""
-    broker = metadata.image.cluster.brokers.get(broker_id)
-    endpoint = broker and broker.endpoint(config.inter_broker_listener_name)
-    return Address(endpoint.host, endpoint.port) if endpoint else None
+        """The inter-broker listener of a broker; None if it is not registered."""
+        broker = self.metadata.image.cluster.brokers.get(broker_id)
+        endpoint = broker and broker.endpoint(self.config.inter_broker_listener_name)
+        return Address(endpoint.host, endpoint.port) if endpoint else None

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 
 from ruslo.broker.quorum.catch_up import CatchUp
@@ -60,35 +61,26 @@ _RESIGNATION_TIMEOUT_MS = 1_000
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, kw_only=True)
 class RaftDriver:
-    def __init__(
-        self,
-        *,
-        config: BrokerConfig,
-        disk: Disk,
-        clock: Clock,
-        scheduler: Scheduler,
-        random: Random,
-        directory_id: Uuid,
-        endpoints: Sequence[Endpoint],
-        on_failure: Callable[[BaseException], None],
-        cluster_id: str = "",
-        evidence: MetadataEvidence | None = None,
-    ) -> None:
-        """``disk``: the metadata log directory, whose id is ``directory_id``.
-        ``endpoints``: this node's controller listeners as other nodes reach them.
-        ``evidence``: what the metadata log must have contained before; None: not checked."""
-        self._evidence = evidence
-        self._config = config
-        self._disk = disk
-        self._clock = clock
-        self._scheduler = scheduler
-        self._random = random
-        self._directory_id = directory_id
-        self._endpoints = tuple(endpoints)
-        self._on_failure = on_failure
+    config: BrokerConfig
+    disk: Disk
+    """The metadata log directory, whose id is ``directory_id``."""
+    clock: Clock
+    scheduler: Scheduler
+    random: Random
+    directory_id: Uuid
+    endpoints: Sequence[Endpoint]
+    """This node's controller listeners as other nodes reach them."""
+    on_failure: Callable[[BaseException], None]
+    cluster_id: str = ""
+    evidence: MetadataEvidence | None = None
+    """What the metadata log must have contained before; None: not checked."""
+
+    def __post_init__(self) -> None:
         self._peers = Peers(
-            peer_settings(config, cluster_id), on_gone=lambda node_id: self._loop.handle(PeerGone(node_id))
+            peer_settings(self.config, self.cluster_id),
+            on_gone=lambda node_id: self._loop.handle(PeerGone(node_id)),
         )
         self._catch_up = CatchUp(self._peers)
         self._replica: ReplicaLog | None = None
@@ -113,7 +105,7 @@ class RaftDriver:
 
     @property
     def node_id(self) -> int:
-        return self._config.node_id
+        return self.config.node_id
 
     @property
     def leader_endpoint(self) -> Endpoint | None:
@@ -161,7 +153,7 @@ class RaftDriver:
         That is now, except on a leader: when a majority last fetched. A leader that is partitioned away goes
         on leading for a while."""
         contact_ms = None if self._machine is None else self._machine.quorum_contact_ms
-        return self._clock.monotonic_ms() if contact_ms is None else contact_ms
+        return self.clock.monotonic_ms() if contact_ms is None else contact_ms
 
     # --- lifecycle ------------------------------------------------------------------------------------------
 
@@ -175,28 +167,28 @@ class RaftDriver:
         A sole voter leads when this returns; otherwise elections and fetches go on in the background.
         Raises ConfigError if this node belongs to no quorum, StorageError if the log cannot be used.
         """
-        config = self._config
-        replica = self._replica = open_replica(config, self._disk, self._clock)
+        config = self.config
+        replica = self._replica = open_replica(config, self.disk, self.clock)
         store = replica.store
         commits = self._commits = GroupCommit(store.log, on_synced=self._on_synced, on_failure=self._fail)
         # The offset of a fetch acknowledges everything before it, which a crash may have left unsynced.
         commits.sync_now()
         machine = new_machine(
             config,
-            ReplicaKey(config.node_id, self._directory_id),
-            self._endpoints,
-            self._random,
+            ReplicaKey(config.node_id, self.directory_id),
+            tuple(self.endpoints),
+            self.random,
             quorum=store.quorum,
             log=replica.view,
         )
-        if self._evidence is not None:
-            check_log_is_complete(config, store, machine.voters, self._evidence)
-        check_directory_id(config, self._disk.directory, self._directory_id, machine.voters)
+        if self.evidence is not None:
+            check_log_is_complete(config, store, machine.voters, self.evidence)
+        check_directory_id(config, self.disk.directory, self.directory_id, machine.voters)
         policy = SnapshotPolicy(
             max_bytes=config.int("metadata.log.max.record.bytes.between.snapshots"),
             max_interval_ms=config.int("metadata.log.max.snapshot.interval.ms"),
         )
-        feed = self._feed = CommitFeed(policy, listeners, replica.read, self._clock)
+        feed = self._feed = CommitFeed(policy, listeners, replica.read, self.clock)
         leadership = self._leadership = LeadershipNotifier(
             machine, feed, self.append, no_op_interval_ms=config.int("metadata.max.idle.interval.ms")
         )
@@ -205,8 +197,8 @@ class RaftDriver:
                 snapshot_source,
                 policy,
                 feed,
-                self._clock,
-                self._scheduler,
+                self.clock,
+                self.scheduler,
                 write=self._write_snapshot,
                 resume=self._deliver,
                 on_failure=self._on_snapshot_failure,
@@ -217,7 +209,7 @@ class RaftDriver:
             feed,
             commits,
             self._peers,
-            self._clock,
+            self.clock,
             syncs_fetched=config.is_controller,
             on_append=leadership.appended,
             on_idle=self._deliver,
@@ -236,7 +228,7 @@ class RaftDriver:
     async def _load_snapshot(self, feed: CommitFeed, id: SnapshotId, snapshot: Checkpoint) -> None:
         feed.load_snapshot(id, snapshot.records())
         steps = feed.deliver(lambda: id.offset)
-        await self._scheduler.run(steps, priority=Priority.CLUSTER, name="the metadata snapshot")
+        await self.scheduler.run(steps, priority=Priority.CLUSTER, name="the metadata snapshot")
 
     async def stop(self) -> None:
         """Commit what was appended, resign and close the log cleanly. May follow a failed start."""
@@ -264,8 +256,8 @@ class RaftDriver:
             self._replica.close(cleanly=False)
 
     async def _wait_for_resignation(self) -> None:
-        deadline_ms = self._clock.monotonic_ms() + _RESIGNATION_TIMEOUT_MS
-        while not self._running.end_epoch_acknowledged and self._clock.monotonic_ms() < deadline_ms:  # noqa: ASYNC110
+        deadline_ms = self.clock.monotonic_ms() + _RESIGNATION_TIMEOUT_MS
+        while not self._running.end_epoch_acknowledged and self.clock.monotonic_ms() < deadline_ms:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
     # --- appends --------------------------------------------------------------------------------------------
@@ -358,7 +350,7 @@ class RaftDriver:
         if not self._is_delivering:
             self._is_delivering = True
             steps = self._deliver_committed(self._feed, self._machine)
-            self._delivery = self._scheduler.run(
+            self._delivery = self.scheduler.run(
                 steps, priority=Priority.CLUSTER, name="committed metadata records"
             )
         if self._is_delivering:
@@ -404,8 +396,8 @@ class RaftDriver:
             id,
             records,
             high_watermark=self._running.high_watermark,
-            max_retention_bytes=self._config.int("metadata.max.retention.bytes"),
-            max_retention_ms=self._config.int("metadata.max.retention.ms"),
+            max_retention_bytes=self.config.int("metadata.max.retention.bytes"),
+            max_retention_ms=self.config.int("metadata.max.retention.ms"),
         )
         if written:
             self._loop.handle(SnapshotWritten(id, self.start_offset))
@@ -430,4 +422,4 @@ class RaftDriver:
         try:
             self._stop_leadership()
         finally:
-            self._on_failure(error)
+            self.on_failure(error)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ruslo.machines.controller.records import (
     CONTROLLER_REGISTRATION_SUPPORTED,
@@ -28,6 +28,8 @@ FENCE = 1
 UNFENCE = -1
 ENTER_CONTROLLED_SHUTDOWN = 1
 
+StructT = TypeVar("StructT")
+
 
 class Endpoint(NamedTuple):
     name: str
@@ -42,6 +44,27 @@ class FeatureRange(NamedTuple):
 
     def __contains__(self, level: object) -> bool:
         return isinstance(level, int) and self.min_version <= level <= self.max_version
+
+
+def endpoint_structs(new: Callable[..., StructT], endpoints: Iterable[Any]) -> list[StructT]:
+    """The endpoints, which are of any type with these fields, in the type of another message."""
+    return [
+        new(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
+        for each in endpoints
+    ]
+
+
+def feature_structs(new: Callable[..., StructT], features: Mapping[str, FeatureRange]) -> list[StructT]:
+    return [
+        new(name=name, min_supported_version=span.min_version, max_supported_version=span.max_version)
+        for name, span in features.items()
+    ]
+
+
+def feature_ranges(structs: Iterable[Any]) -> dict[str, FeatureRange]:
+    return {
+        each.name: FeatureRange(each.min_supported_version, each.max_supported_version) for each in structs
+    }
 
 
 class BrokerImage(NamedTuple):
@@ -110,10 +133,7 @@ class ClusterImage:
                     Endpoint(each.name, each.host, each.port, each.security_protocol)
                     for each in record.end_points
                 ),
-                features={
-                    each.name: FeatureRange(each.min_supported_version, each.max_supported_version)
-                    for each in record.features
-                },
+                features=feature_ranges(record.features),
                 rack=record.rack,
                 fenced=record.fenced,
                 in_controlled_shutdown=record.in_controlled_shutdown,
@@ -164,23 +184,8 @@ class ClusterImage:
                 broker_id=broker.id,
                 incarnation_id=broker.incarnation_id,
                 broker_epoch=broker.epoch,
-                end_points=[
-                    BrokerEndpoint(
-                        name=each.name,
-                        host=each.host,
-                        port=each.port,
-                        security_protocol=each.security_protocol,
-                    )
-                    for each in broker.endpoints
-                ],
-                features=[
-                    BrokerFeature(
-                        name=name,
-                        min_supported_version=span.min_version,
-                        max_supported_version=span.max_version,
-                    )
-                    for name, span in broker.features.items()
-                ],
+                end_points=endpoint_structs(BrokerEndpoint, broker.endpoints),
+                features=feature_structs(BrokerFeature, broker.features),
                 rack=broker.rack,
                 fenced=broker.fenced,
                 in_controlled_shutdown=broker.in_controlled_shutdown,

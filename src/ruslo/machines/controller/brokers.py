@@ -28,6 +28,9 @@ from ruslo.machines.controller.broker_image import (
     UNFENCE,
     BrokerImage,
     FeatureRange,
+    endpoint_structs,
+    feature_ranges,
+    feature_structs,
 )
 from ruslo.machines.controller.directories import lose_directories, lost_directories
 from ruslo.machines.controller.feature_image import KRAFT_VERSION, METADATA_VERSION
@@ -84,20 +87,8 @@ def register_broker(
         broker_id=request.broker_id,
         incarnation_id=request.incarnation_id,
         broker_epoch=next_offset,
-        end_points=[
-            BrokerEndpoint(
-                name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol
-            )
-            for each in request.listeners
-        ],
-        features=[
-            BrokerFeature(
-                name=each.name,
-                min_supported_version=each.min_supported_version,
-                max_supported_version=each.max_supported_version,
-            )
-            for each in request.features
-        ],
+        end_points=endpoint_structs(BrokerEndpoint, request.listeners),
+        features=feature_structs(BrokerFeature, feature_ranges(request.features)),
         rack=request.rack,
         fenced=True,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ruslo.machines.controller.broker_image import endpoint_structs, feature_ranges, feature_structs
 from ruslo.machines.controller.records import CONTROLLER_REGISTRATION_SUPPORTED
 from ruslo.machines.controller.state import ControllerState, Decision
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -29,19 +30,7 @@ def register_controller(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
         zk_migration_ready=request.zk_migration_ready,
-        end_points=[
-            ControllerEndpoint(
-                name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol
-            )
-            for each in request.listeners
-        ],
-        features=[
-            ControllerFeature(
-                name=each.name,
-                min_supported_version=each.min_supported_version,
-                max_supported_version=each.max_supported_version,
-            )
-            for each in request.features
-        ],
+        end_points=endpoint_structs(ControllerEndpoint, request.listeners),
+        features=feature_structs(ControllerFeature, feature_ranges(request.features)),
     )
     return [(record, 0)], ControllerRegistrationResponse(error_message=None)
