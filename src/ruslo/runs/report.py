@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from ruslo.runs.folder import RunFolder
 from ruslo.runs.register import known_runs
@@ -13,20 +13,20 @@ from ruslo.runs.register import known_runs
 
 @dataclass(frozen=True, slots=True)
 class QueryReport:
-    sink: str
-    state: str
-    phase: str
-    restarts: int
-    error: str | None
-    batches: int
-    records_in: int
-    records_out: int
-    in_per_second: float
-    out_per_second: float
-    lag_records: int | None
+    sink: str = ""
+    state: str = ""
+    phase: str = ""
+    restarts: int = 0
+    error: str | None = None
+    batches: int = 0
+    records_in: int = 0
+    records_out: int = 0
+    in_per_second: float = 0.0
+    out_per_second: float = 0.0
+    lag_records: int | None = None
     """None if a source does not report its latest offsets."""
-    batch_ms: int
-    last_batch_at: str | None
+    batch_ms: int = 0
+    last_batch_at: str | None = None
     topics: tuple[str, ...] = ()
     """The topics that the query writes to, if the file names them."""
 
@@ -35,17 +35,17 @@ class QueryReport:
 class RunReport:
     folder: Path
     pipeline: str
-    file: str
     state: str
     running: bool
-    bootstrap: str | None
-    dead_letter_topic: str | None
-    dead_letters: int | None
+    file: str = ""
+    bootstrap: str | None = None
+    dead_letter_topic: str | None = None
+    dead_letters: int | None = None
     """Dead letters since the run began; None without a dead-letter topic or before the first count."""
-    started_at: float | None
-    updated_at: float | None
-    host: str | None
-    queries: tuple[QueryReport, ...]
+    started_at: float | None = None
+    updated_at: float | None = None
+    host: str | None = None
+    queries: tuple[QueryReport, ...] = ()
     source_topics: tuple[str, ...] = ()
     group: str | None = None
     """The consumer group that publishes the pipeline's progress, if any."""
@@ -70,44 +70,9 @@ def read_report(folder: Path) -> RunReport | None:
     """None if the status does not exist or cannot be read."""
     try:
         last = RunFolder(folder).report()
-    except (OSError, ValueError):
+        if last is None:
+            return None
+        fields = {"pipeline": folder.parent.name, **last, "folder": folder}
+        return msgspec.convert(fields, RunReport, strict=False)
+    except (OSError, ValueError, msgspec.ValidationError):
         return None
-    return None if last is None else _report(folder, last)
-
-
-def _report(folder: Path, last: Mapping[str, Any]) -> RunReport:
-    return RunReport(
-        folder=folder,
-        pipeline=str(last.get("pipeline", folder.parent.name)),
-        file=str(last.get("file", "")),
-        state=str(last["state"]),
-        running=bool(last["running"]),
-        bootstrap=last.get("bootstrap"),
-        dead_letter_topic=last.get("dead_letter_topic"),
-        dead_letters=last.get("dead_letters"),
-        started_at=last.get("started_at"),
-        updated_at=last.get("updated_at"),
-        host=last.get("host"),
-        queries=tuple(_query(query) for query in last.get("queries", ())),
-        source_topics=tuple(last.get("source_topics", ())),
-        group=last.get("group"),
-    )
-
-
-def _query(query: Mapping[str, Any]) -> QueryReport:
-    return QueryReport(
-        sink=str(query.get("sink", "")),
-        state=str(query.get("state", "")),
-        phase=str(query.get("phase", "")),
-        restarts=int(query.get("restarts", 0)),
-        error=query.get("error"),
-        batches=int(query.get("batches", 0)),
-        records_in=int(query.get("records_in", 0)),
-        records_out=int(query.get("records_out", 0)),
-        in_per_second=float(query.get("in_per_second", 0)),
-        out_per_second=float(query.get("out_per_second", 0)),
-        lag_records=query.get("lag_records"),
-        batch_ms=int(query.get("batch_ms", 0)),
-        last_batch_at=query.get("last_batch_at"),
-        topics=tuple(query.get("topics", ())),
-    )
