@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 
 from ruslo.broker.scheduling.background_tasks import cancel_all
@@ -31,19 +32,17 @@ _REFUSALS_NEEDED = 2
 """Consecutive refusals that prove it: a broker may be registered a moment before it listens."""
 
 
+@dataclass(eq=False)
 class LivenessProbes:
-    def __init__(
-        self,
-        address: Callable[[int], tuple[str, int] | None],
-        on_gone: Callable[[int, int], None],
-        *,
-        session_timeout_ms: int,
-    ) -> None:
-        """``address``: the address of a broker. ``on_gone``: called with its id and epoch.
-        ``session_timeout_ms``: after this time the session timeout has decided, so probing ends."""
-        self._address = address
-        self._on_gone = on_gone
-        self._session_timeout_ms = session_timeout_ms
+    _address: Callable[[int], tuple[str, int] | None]
+    """The address of a broker."""
+    _on_gone: Callable[[int, int], None]
+    """Called with the id and epoch of a broker."""
+    _: KW_ONLY
+    session_timeout_ms: int
+    """After this time the session timeout has decided, so probing ends."""
+
+    def __post_init__(self) -> None:
         self._watched: dict[int, tuple[int, Connection]] = {}
         self._probes: dict[int, asyncio.Task[None]] = {}
 
@@ -85,7 +84,7 @@ class LivenessProbes:
 
     async def _probe(self, broker_id: int, epoch: int) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._session_timeout_ms / 1000):
+            async with asyncio.timeout(self.session_timeout_ms / 1000):
                 if await self._is_gone(broker_id):
                     self._on_gone(broker_id, epoch)
 

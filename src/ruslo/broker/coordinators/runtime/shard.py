@@ -20,7 +20,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeAlias
 
@@ -70,31 +70,25 @@ class _Batch:
     """The batch is committed when the high watermark reaches this offset; -1: it is not appended yet."""
 
 
+@dataclass(eq=False, repr=False)
 class CoordinatorShard(Generic[MachineT]):
-    def __init__(
-        self,
-        kind: CoordinatorKind[MachineT],
-        partition: Partition,
-        clock: Clock,
-        scheduler: Scheduler,
-        *,
-        on_storage_error: Callable[[StorageError], None],
-        reload: Callable[[CoordinatorShard[MachineT]], None],
-    ) -> None:
-        """``reload`` loads a shard again that has closed itself because its log could not be written."""
-        self.machine = kind.new_machine()
-        self.partition = partition
+    _kind: CoordinatorKind[MachineT]
+    partition: Partition
+    _clock: Clock
+    _scheduler: Scheduler
+    _: KW_ONLY
+    on_storage_error: Callable[[StorageError], None]
+    reload: Callable[[CoordinatorShard[MachineT]], None]
+    """Loads a shard again that has closed itself because its log could not be written."""
+
+    def __post_init__(self) -> None:
+        self.machine = self._kind.new_machine()
         self.active = False
         """Whether the shard is loaded and serves requests."""
         self.closed = False
         self.error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         """The error of requests while the shard is not active."""
-        self._kind = kind
-        self._clock = clock
-        self._scheduler = scheduler
-        self._on_storage_error = on_storage_error
-        self._reload = reload
-        self._leader_epoch = partition.leader_epoch
+        self._leader_epoch = self.partition.leader_epoch
         self._events: deque[Any] = deque()
         """Events to handle, in order; an effect may add one before the current event is finished."""
         self._is_running = False
@@ -103,7 +97,7 @@ class CoordinatorShard(Generic[MachineT]):
         self._flush_handle: asyncio.Handle | None = None
         self._uncommitted: dict[_Batch, None] = {}
         """Appended batches whose end the high watermark has not reached, in the order of the log."""
-        self._timer = DeadlineTimer(clock, self.machine.deadline_ms, self._start_timer_event)
+        self._timer = DeadlineTimer(self._clock, self.machine.deadline_ms, self._start_timer_event)
 
     def serves(self, partition: Partition) -> bool:
         """Whether this is the shard of the partition in its current leader epoch."""
@@ -300,7 +294,7 @@ class CoordinatorShard(Generic[MachineT]):
         except KafkaError as error:
             self._append_failed(batch, error.code, error)
         except StorageError as error:
-            self._on_storage_error(error)
+            self.on_storage_error(error)
             self._append_failed(batch, ErrorCode.KAFKA_STORAGE_ERROR, error)
         else:
             self._wait_for(batch, appended)
@@ -356,7 +350,7 @@ class CoordinatorShard(Generic[MachineT]):
         self._fail(outcomes, code)
         if not self.closed:
             self.close()
-            self._reload(self)
+            self.reload(self)
 
     def _fail(self, outcomes: list[_Outcome], code: ErrorCode) -> None:
         self._read_clocks()
