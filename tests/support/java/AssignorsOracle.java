@@ -32,15 +32,15 @@ import org.apache.kafka.coordinator.group.assignor.RangeAssignor;
 import org.apache.kafka.coordinator.group.assignor.UniformAssignor;
 
 /**
- * Kafka's own server-side assignors and topic hashes, asked one JSON object per line.
+ * Kafka's own server-side assignors and topic hashes; each request is a line with a JSON object.
  *
  * <pre>
  * {"assignor", "homogeneous", "topics": {ID: COUNT}, "members": [{"id", "instance", "topics": [ID], "current": {ID: [N]}}]}
- *     -> {"order": [ID], "assignment": {MEMBER: {ID: [N]}}}   order: in which Kafka walks the first member's topics
+ *     -> {"order": [ID], "assignment": {MEMBER: {ID: [N]}}}   order: of the first member's topics in Kafka
  * {"hash": [{"id", "name", "racks": [[RACK]]}]} -> {"topics": [HASH], "group": HASH}
  * </pre>
  *
- * Topic ids are hexadecimal. Members and their partitions are walked in the order given.
+ * Topic ids are hexadecimal. Members and their partitions are processed in the given order.
  */
 public final class AssignorsOracle {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -49,17 +49,17 @@ public final class AssignorsOracle {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         String line;
         while ((line = in.readLine()) != null) {
-            JsonNode question = JSON.readTree(line);
-            Object answer = question.has("hash") ? hash(question.get("hash")) : assign(question);
-            System.out.println(JSON.writeValueAsString(answer));
+            JsonNode request = JSON.readTree(line);
+            Object response = request.has("hash") ? hash(request.get("hash")) : assign(request);
+            System.out.println(JSON.writeValueAsString(response));
             System.out.flush();
         }
     }
 
-    private static Object assign(JsonNode question) {
-        Spec spec = new Spec(question);
+    private static Object assign(JsonNode request) {
+        Spec spec = new Spec(request);
         ConsumerGroupPartitionAssignor assignor =
-            question.get("assignor").asText().equals("range") ? new RangeAssignor() : new UniformAssignor();
+            request.get("assignor").asText().equals("range") ? new RangeAssignor() : new UniformAssignor();
         Map<String, Map<String, Set<Integer>>> assignment = new TreeMap<>();
         assignor.assign(spec, spec).members().forEach((memberId, member) -> {
             Map<String, Set<Integer>> topics = new TreeMap<>();
@@ -112,11 +112,11 @@ public final class AssignorsOracle {
         private final Map<Uuid, Integer> partitionCounts = new LinkedHashMap<>();
         private final boolean homogeneous;
 
-        private Spec(JsonNode question) {
-            homogeneous = question.get("homogeneous").asBoolean();
-            question.get("topics").properties()
+        private Spec(JsonNode request) {
+            homogeneous = request.get("homogeneous").asBoolean();
+            request.get("topics").properties()
                 .forEach(topic -> partitionCounts.put(uuid(topic.getKey()), topic.getValue().asInt()));
-            for (JsonNode member : question.get("members")) {
+            for (JsonNode member : request.get("members")) {
                 Set<Uuid> subscribed = new LinkedHashSet<>();
                 member.get("topics").forEach(topic -> subscribed.add(uuid(topic.asText())));
                 Map<Uuid, Set<Integer>> current = new LinkedHashMap<>();

@@ -33,15 +33,15 @@ import org.apache.kafka.storage.internals.log.LogConfig;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Kafka's own tables and rules of settings, asked one line at a time. FILE and TEXT are hexadecimal UTF-8; an
- * answer has rows joined by ';' of cells joined by ',', each '=' and hexadecimal UTF-8, or '-' for null.
+ * Kafka's own tables and rules of settings; each request is a line. FILE and TEXT are hexadecimal UTF-8; a
+ * response has rows joined by ';' of cells joined by ',', each '=' and hexadecimal UTF-8, or '-' for null.
  *
  * <pre>
  * table broker|topic|group|producer|consumer|dynamic-only   -> name, type, default, required, valid, importance, mode
  * properties FILE                         -> key, value
  * double TEXT                             -> the number as Java prints it
  * parse TYPE TEXT                         -> the value as text, or refused
- * broker FILE                             -> the topic defaults it gives: key, value; or refused REASON
+ * broker FILE                             -> the resulting topic defaults: key, value; or refused REASON
  * advertised FILE                         -> listener, protocol, host, port of brokers; then of controllers
  * topic FILE FILE                         -> accepted, or refused REASON: broker properties, topic overrides
  * group FILE FILE                         -> the same for a group
@@ -58,33 +58,33 @@ public final class ConfigOracle {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         String line;
         while ((line = in.readLine()) != null) {
-            String answer;
+            String response;
             try {
-                answer = "ok " + answer(line.split(" ", -1));
+                response = "ok " + respond(line.split(" ", -1));
             } catch (Throwable e) {
-                answer = "refused " + row(e.getClass().getSimpleName(), e.getMessage());
+                response = "refused " + row(e.getClass().getSimpleName(), e.getMessage());
             }
-            System.out.println(answer);
+            System.out.println(response);
             System.out.flush();
         }
         if (admin != null)
             admin.close();
     }
 
-    private static String answer(String[] words) throws Exception {
-        return switch (words[0]) {
-            case "table" -> table(words[1]);
-            case "properties" -> rows(new TreeMap<>(properties(words[1])));
-            case "double" -> row(Double.toString(Double.parseDouble(text(words[1]))));
-            case "parse" -> parse(ConfigDef.Type.valueOf(words[1]), text(words[2]));
-            case "broker" -> brokerDefaults(properties(words[1]));
-            case "advertised" -> advertised(new KafkaConfig(properties(words[1]), false));
-            case "topic" -> topic(properties(words[1]), properties(words[2]));
-            case "group" -> group(properties(words[1]), properties(words[2]));
-            case "create" -> create(words[1], words[2], properties(words[3]));
-            case "alter" -> alter(words[1], resource(words[2], words[3]), words[4], words[5], words[6]);
-            case "describe" -> describe(words[1], resource(words[2], words[3]));
-            default -> throw new IllegalArgumentException("unknown question " + words[0]);
+    private static String respond(String[] arguments) throws Exception {
+        return switch (arguments[0]) {
+            case "table" -> table(arguments[1]);
+            case "properties" -> rows(new TreeMap<>(properties(arguments[1])));
+            case "double" -> row(Double.toString(Double.parseDouble(text(arguments[1]))));
+            case "parse" -> parse(ConfigDef.Type.valueOf(arguments[1]), text(arguments[2]));
+            case "broker" -> brokerDefaults(properties(arguments[1]));
+            case "advertised" -> advertised(new KafkaConfig(properties(arguments[1]), false));
+            case "topic" -> topic(properties(arguments[1]), properties(arguments[2]));
+            case "group" -> group(properties(arguments[1]), properties(arguments[2]));
+            case "create" -> create(arguments[1], arguments[2], properties(arguments[3]));
+            case "alter" -> alter(arguments[1], resource(arguments[2], arguments[3]), arguments[4], arguments[5], arguments[6]);
+            case "describe" -> describe(arguments[1], resource(arguments[2], arguments[3]));
+            default -> throw new IllegalArgumentException("unknown request " + arguments[0]);
         };
     }
 

@@ -25,7 +25,7 @@ public final class CountingStreams {
         config.put(StreamsConfig.STATE_DIR_CONFIG, arguments[4]);
         config.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
         config.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 50);
-        // Without a cache every count is written, so that one that is missing or doubled shows.
+        // Without a cache every count is written, so a missing or duplicate count is visible.
         config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
         config.put(StreamsConfig.producerPrefix("transaction.timeout.ms"), 3000);
         config.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");

@@ -28,17 +28,17 @@ import org.apache.kafka.common.protocol.types.TaggedFields;
 import org.apache.kafka.common.protocol.types.Type;
 
 /**
- * Kafka's own message codecs, asked one line of JSON at a time.
+ * Kafka's own message codecs; each request is a line of JSON.
  *
  * <pre>
  * {"op": "encode", "name": N, "version": V, "json": {...}} -> {"hex": H}
- * {"op": "decode", "name": N, "version": V, "hex": H}      -> {"json": {...}, "hex": what encoding it again gives}
- * {"op": "defaults", "name": N, "version": V}              -> {"structs": {struct name: H of a new one, ...}}
+ * {"op": "decode", "name": N, "version": V, "hex": H}      -> {"json": {...}, "hex": the result of encoding it again}
+ * {"op": "defaults", "name": N, "version": V}              -> {"structs": {struct name: H of a new struct, ...}}
  * {"op": "schema", "name": N}                              -> {"versions": {"0": [[name, type], ...], ...}}
  * {"op": "apis"}                                           -> {"apis": [...]}
  * </pre>
  *
- * Anything that fails answers {"error": text}.
+ * The response to a failed request is {"error": text}.
  */
 public final class MessagesOracle {
     private static final String[] HOMES = {
@@ -63,36 +63,36 @@ public final class MessagesOracle {
         PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
         String line;
         while ((line = in.readLine()) != null) {
-            ObjectNode answer = NODES.objectNode();
+            ObjectNode response = NODES.objectNode();
             try {
-                answer(MAPPER.readTree(line), answer);
+                respond(MAPPER.readTree(line), response);
             } catch (InvocationTargetException e) {
-                answer.put("error", e.getCause().toString());
+                response.put("error", e.getCause().toString());
             } catch (Exception e) {
-                answer.put("error", e.toString());
+                response.put("error", e.toString());
             }
-            out.println(MAPPER.writeValueAsString(answer));
+            out.println(MAPPER.writeValueAsString(response));
             out.flush();
         }
     }
 
-    private static void answer(JsonNode question, ObjectNode answer) throws Exception {
-        String name = question.path("name").asText();
-        short version = (short) question.path("version").asInt();
-        switch (question.get("op").asText()) {
-            case "encode" -> answer.put("hex", encode(fromJson(name, question.get("json"), version), version));
+    private static void respond(JsonNode request, ObjectNode response) throws Exception {
+        String name = request.path("name").asText();
+        short version = (short) request.path("version").asInt();
+        switch (request.get("op").asText()) {
+            case "encode" -> response.put("hex", encode(fromJson(name, request.get("json"), version), version));
             case "decode" -> {
                 Message message = (Message) classOf(name).getConstructor().newInstance();
-                ByteBuffer bytes = ByteBuffer.wrap(HEX.parseHex(question.get("hex").asText()));
+                ByteBuffer bytes = ByteBuffer.wrap(HEX.parseHex(request.get("hex").asText()));
                 message.read(new ByteBufferAccessor(bytes), version);
                 if (bytes.hasRemaining())
                     throw new IllegalArgumentException(bytes.remaining() + " bytes left");
-                answer.set("json", toJson(name, message, version));
-                answer.put("hex", encode(message, version));
+                response.set("json", toJson(name, message, version));
+                response.put("hex", encode(message, version));
             }
-            case "defaults" -> answer.set("structs", defaults(classOf(name), version));
-            case "schema" -> answer.set("versions", schemas(classOf(name)));
-            case "apis" -> answer.set("apis", apis());
+            case "defaults" -> response.set("structs", defaults(classOf(name), version));
+            case "schema" -> response.set("versions", schemas(classOf(name)));
+            case "apis" -> response.set("apis", apis());
             default -> throw new IllegalArgumentException("unknown op");
         }
     }
@@ -109,7 +109,7 @@ public final class MessagesOracle {
                     return found;
                 }
             } catch (ClassNotFoundException e) {
-                // it lives elsewhere
+                // it is in another package
             }
         }
         throw new ClassNotFoundException(name);

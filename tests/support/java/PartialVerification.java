@@ -4,7 +4,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * Transactions whose second request has one partition that is verified already and one that is not.
+ * Transactions whose second request has one verified partition and one that is not verified yet.
  *
  *   PartialVerification BOOTSTRAP TOPIC TRANSACTIONAL_ID TRANSACTIONS
  */
@@ -15,7 +15,7 @@ public final class PartialVerification {
         config.put("bootstrap.servers", arguments[0]);
         config.put("transactional.id", arguments[2]);
         config.put("transaction.timeout.ms", "5000");
-        // Records of both partitions leave in one request.
+        // Records of both partitions are sent in one request.
         config.put("linger.ms", "20");
         try (var producer = new KafkaProducer<>(config, new StringSerializer(), new StringSerializer())) {
             producer.initTransactions();

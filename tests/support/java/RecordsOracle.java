@@ -37,7 +37,7 @@ import org.apache.kafka.storage.internals.log.LogValidator;
 import org.apache.kafka.storage.internals.log.RecordValidationException;
 
 /**
- * Kafka's own reader, builder and leader-side validator of record batches, asked one line at a time.
+ * Kafka's own reader, builder and leader-side validator of record batches; each request is a line.
  *
  * <pre>
  * read BATCH                                                    -> ok RECORDS
@@ -56,40 +56,40 @@ public final class RecordsOracle {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         String line;
         while ((line = in.readLine()) != null) {
-            String answer;
+            String response;
             try {
-                answer = answer(line.split(" "));
+                response = respond(line.split(" "));
             } catch (RecordValidationException e) {
                 List<String> indexes = new ArrayList<>();
                 e.recordErrors().forEach(error -> indexes.add(Integer.toString(error.batchIndex)));
-                answer = "refused " + Errors.forException(e.invalidException()) + " " + String.join(",", indexes);
+                response = "refused " + Errors.forException(e.invalidException()) + " " + String.join(",", indexes);
             } catch (Exception e) {
-                answer = "refused " + Errors.forException(e) + " ";
+                response = "refused " + Errors.forException(e) + " ";
             }
-            System.out.println(answer);
+            System.out.println(response);
             System.out.flush();
         }
     }
 
-    private static String answer(String[] words) {
-        switch (words[0]) {
+    private static String respond(String[] arguments) {
+        switch (arguments[0]) {
             case "read":
-                return "ok " + read(words[1]);
+                return "ok " + read(arguments[1]);
             case "build":
-                return "ok " + hex(MemoryRecords.withRecords((byte) 2, Long.parseLong(words[2]), compression(words[1]),
-                    TimestampType.CREATE_TIME, Long.parseLong(words[3]), Short.parseShort(words[4]),
-                    Integer.parseInt(words[5]), -1, Boolean.parseBoolean(words[6]), parse(words[7])));
+                return "ok " + hex(MemoryRecords.withRecords((byte) 2, Long.parseLong(arguments[2]), compression(arguments[1]),
+                    TimestampType.CREATE_TIME, Long.parseLong(arguments[3]), Short.parseShort(arguments[4]),
+                    Integer.parseInt(arguments[5]), -1, Boolean.parseBoolean(arguments[6]), parse(arguments[7])));
             case "marker":
-                ControlRecordType type = Boolean.parseBoolean(words[6]) ? ControlRecordType.COMMIT : ControlRecordType.ABORT;
-                return "ok " + hex(MemoryRecords.withEndTransactionMarker(Long.parseLong(words[1]),
-                    Long.parseLong(words[2]), Integer.parseInt(words[3]), Long.parseLong(words[4]),
-                    Short.parseShort(words[5]), new EndTransactionMarker(type, Integer.parseInt(words[7]))));
+                ControlRecordType type = Boolean.parseBoolean(arguments[6]) ? ControlRecordType.COMMIT : ControlRecordType.ABORT;
+                return "ok " + hex(MemoryRecords.withEndTransactionMarker(Long.parseLong(arguments[1]),
+                    Long.parseLong(arguments[2]), Integer.parseInt(arguments[3]), Long.parseLong(arguments[4]),
+                    Short.parseShort(arguments[5]), new EndTransactionMarker(type, Integer.parseInt(arguments[7]))));
             case "control":
-                return "ok " + control(words[1]);
+                return "ok " + control(arguments[1]);
             case "validate":
-                return validate(words);
+                return validate(arguments);
             default:
-                throw new IllegalStateException("unknown question " + words[0]);
+                throw new IllegalStateException("unknown request " + arguments[0]);
         }
     }
 
@@ -141,13 +141,13 @@ public final class RecordsOracle {
         return String.join(";", found);
     }
 
-    private static String validate(String[] words) {
-        MemoryRecords records = MemoryRecords.readableRecords(unhex(words[7]));
+    private static String validate(String[] arguments) {
+        MemoryRecords records = MemoryRecords.readableRecords(unhex(arguments[7]));
         CompressionType source = records.batches().iterator().next().compressionType();
-        Compression target = words[1].equals("producer") ? Compression.of(source).build() : compression(words[1]);
+        Compression target = arguments[1].equals("producer") ? Compression.of(source).build() : compression(arguments[1]);
         LogValidator validator = new LogValidator(records, new TopicPartition("t", 0),
-            new FixedTime(Long.parseLong(words[6])), source, target, Boolean.parseBoolean(words[5]), (byte) 2,
-            TimestampType.forName(words[2]), Long.parseLong(words[3]), Long.parseLong(words[4]), 0,
+            new FixedTime(Long.parseLong(arguments[6])), source, target, Boolean.parseBoolean(arguments[5]), (byte) 2,
+            TimestampType.forName(arguments[2]), Long.parseLong(arguments[3]), Long.parseLong(arguments[4]), 0,
             AppendOrigin.CLIENT);
         LogValidator.ValidationResult result = validator.validateMessagesAndAssignOffsets(PrimitiveRef.ofLong(0),
             new IgnoredMetrics(), BufferSupplier.NO_CACHING);
@@ -160,8 +160,8 @@ public final class RecordsOracle {
             String[] parts = item.split("\\|", -1);
             List<Header> headers = new ArrayList<>();
             for (String header : parts[4].isEmpty() ? new String[0] : parts[4].split(",")) {
-                int cut = header.indexOf('=');
-                headers.add(new RecordHeader(header.substring(0, cut), unbytes(header.substring(cut + 1))));
+                int split = header.indexOf('=');
+                headers.add(new RecordHeader(header.substring(0, split), unbytes(header.substring(split + 1))));
             }
             records.add(new SimpleRecord(Long.parseLong(parts[1]), unbytes(parts[2]), unbytes(parts[3]),
                 headers.toArray(new Header[0])));

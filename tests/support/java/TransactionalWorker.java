@@ -20,7 +20,7 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * Copies a topic to another exactly once, as one of several members of a group, until it is told to stop or killed.
+ * Copies a topic to another exactly once, as one of several members of a group, until it is stopped or killed.
  *
  *   TransactionalWorker BOOTSTRAP INPUT OUTPUT GROUP TRANSACTIONAL_ID [KEY=VALUE of the consumer ...]
  */
@@ -59,7 +59,7 @@ public final class TransactionalWorker {
             producer.initTransactions();
             consumer.subscribe(List.of(arguments[1]));
             while (!stopping.get()) {
-                // Taken before records are: a member that was put out and has joined again while it worked on
+                // Read before the records: a member that was fenced and has rejoined while it worked on
                 // them must not commit with its new epoch, because another member may own the partitions.
                 ConsumerGroupMetadata membership = consumer.groupMetadata();
                 ConsumerRecords<String, String> records = consumer.poll(POLL);
@@ -92,7 +92,7 @@ public final class TransactionalWorker {
         producer.commitTransaction();
     }
 
-    /** To what is committed: the records of the aborted transaction come again, here or at their new owner. */
+    /** Seek to the committed offsets: this member or the new owner reads the records of the transaction again. */
     private static void goBack(KafkaConsumer<String, String> consumer) {
         Map<TopicPartition, OffsetAndMetadata> committed = consumer.committed(consumer.assignment());
         for (TopicPartition place : consumer.assignment()) {

@@ -1,6 +1,6 @@
 """The jars of Apache Kafka 4.3.0 for tests and benchmarks, and Java commands that use them.
 
-The jars come from Maven once, into a cache folder outside the repository (RUSLO_KAFKA_HOME names another).
+Maven downloads the jars once, into a cache folder outside the repository (RUSLO_KAFKA_HOME names another).
 Beside them lies a class archive (class data sharing of the JVM): a broker that uses it starts with 1.6 s of
 CPU time instead of 2.8 s.
 """
