@@ -203,8 +203,8 @@ class GroupInvariants:
                 missing = sorted(wanted - set(owned))
                 raise InvariantBrokenError(
                     ALL_OWNED,
-                    f"group {group_id}: no member owns {missing}; too much: {sorted(set(owned) - wanted)}, "
-                    f"twice: {sorted({tp for tp in owned if owned.count(tp) > 1})}",
+                    f"group {group_id}: no member owns {missing}; unexpected: {sorted(set(owned) - wanted)}, "
+                    f"duplicate: {sorted({tp for tp in owned if owned.count(tp) > 1})}",
                 )
         for (group_id, tp), offset in self._committed.items():
             known = shard.state.offsets.get(group_id, tp.topic, tp.partition)

@@ -111,7 +111,7 @@ class CommittedLog:
                     return Difference(NO_GAPS, f"{batch}, but not {self.batches[at]}")
                 at += 1
         if at < len(self.batches) and self.batches[at].last_offset < end:
-            return Difference(NO_GAPS, f"nothing where {self.batches[at]} was")
+            return Difference(NO_GAPS, f"missing: {self.batches[at]}")
         return None
 
     def _difference_of_keyed(self, keyed: KeyedRecords, log: Log, start: int, end: int) -> Difference | None:

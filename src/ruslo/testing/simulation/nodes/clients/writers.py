@@ -219,4 +219,4 @@ class Committer(SimClient):
     async def _verify(self, cluster: Cluster, number: int) -> None:
         found = await committed_offset(cluster, f"{self.name}-{number}", self._tp)
         if found != number:
-            self.problems.append(f"offset {number} was committed for {self.name}-{number}, {found} is there")
+            self.problems.append(f"offset {number} was committed for {self.name}-{number}, but found {found}")
