@@ -13,9 +13,10 @@ from ruslo.client.settings.tables import CONSUMER, PRODUCER
 from ruslo.config.alteration import (
     Alteration,
     AlterOp,
-    alter_broker,
+    alter_broker_keys,
     alter_group,
     alter_topic,
+    replace_broker,
     replace_group,
     replace_topic,
 )
@@ -651,7 +652,12 @@ def test_changes_get_kafkas_response(
     else:
         name = "1" if resource == "broker" else ""
         theirs = _alter(oracle, kafka, "broker", name, change)
-        ours = _our_response(lambda: alter_broker(config, {}, [change], per_broker=resource == "broker"))
+        per_broker = resource == "broker"
+        ours = _our_response(
+            lambda: replace_broker(
+                config, alter_broker_keys({}, [change], per_broker=per_broker), per_broker=per_broker
+            )
+        )
         if theirs is ErrorCode.NONE:
             _alter(oracle, kafka, "broker", name, Alteration(change.name, DELETE, ""))
     assert ours is theirs

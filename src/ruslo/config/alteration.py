@@ -63,13 +63,6 @@ def replace_topic(
     return overrides
 
 
-def alter_broker(
-    broker: BrokerConfig, current: Mapping[str, str], alterations: Sequence[Alteration], *, per_broker: bool
-) -> dict[str, str]:
-    """Apply an incremental change to the dynamic configs of this broker or of all brokers."""
-    return replace_broker(broker, _apply(dynamic_key, current, alterations), per_broker=per_broker)
-
-
 def replace_broker(
     broker: BrokerConfig, new: Mapping[str, str | None], *, per_broker: bool
 ) -> dict[str, str]:

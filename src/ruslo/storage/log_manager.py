@@ -1,9 +1,10 @@
 """All logs of a broker, in one or more log directories.
 
-The broker calls the periodic tasks at the intervals of its config: ``write_…``, ``empty_trash``,
-``due_flushes``, and for each log ``check_retention_of`` and ``expire_producers_of``. The ``…_jobs`` methods
-prepare disk work for a thread. A log directory that fails goes offline, and ``on_offline`` is called with its
-partitions, in the thread that noticed the failure.
+The broker calls the periodic tasks at the intervals of its config: ``due_flushes``, and for each log
+``check_retention_of`` and ``expire_producers_of``. The ``…_jobs`` methods prepare disk work for a thread.
+
+A log directory that fails goes offline, and ``on_offline`` is called with its partitions, in the thread that
+noticed the failure.
 """
 
 from __future__ import annotations
@@ -248,10 +249,6 @@ class LogManager:
 
     # --- periodic tasks ---------------------------------------------------------------
 
-    def check_retention(self) -> int:
-        """Delete old segments of all logs; returns how many."""
-        return sum(self.check_retention_of(log) for log in list(self.logs.values()))
-
     def check_retention_of(self, log: Log, max_segments: int = NO_LIMIT) -> int:
         """Delete old segments of one log; a directory that fails goes offline."""
         try:
@@ -272,15 +269,6 @@ class LogManager:
     def trash_jobs(self) -> list[Job]:
         """Removal of files that were marked as deleted ``file.delete.delay.ms`` ago."""
         return self._jobs(lambda directory: directory.trash.take_due())
-
-    def write_recovery_points(self) -> None:
-        self._run(self.recovery_point_jobs())
-
-    def write_high_watermarks(self) -> None:
-        self._run(self.high_watermark_jobs())
-
-    def empty_trash(self) -> None:
-        self._run(self.trash_jobs())
 
     def expire_producers_of(self, log: Log) -> None:
         if log.producers.entries:
@@ -320,13 +308,6 @@ class LogManager:
     def _jobs(self, prepare: Callable[[LogDir], Job | None]) -> list[Job]:
         prepared = [prepare(directory) for directory in self.online_directories()]
         return [job for job in prepared if job is not None]
-
-    def _run(self, jobs: Iterable[Job]) -> None:
-        for job in jobs:
-            try:
-                job.run()
-            except DiskError as error:
-                self.report(error)
 
 
 def _require_one_online(directories: Iterable[LogDir]) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
@@ -8,7 +8,7 @@ from ruslo.config.alteration import (
     MAX_VALUE_CHARS,
     Alteration,
     AlterOp,
-    alter_broker,
+    alter_broker_keys,
     alter_group,
     alter_topic,
     changes,
@@ -113,16 +113,22 @@ def test_tiered_storage_needs_a_broker_with_it_and_is_not_disabled_with_remote_d
     assert replace_topic(NODE, tiered, deleting) == deleting
 
 
+def alter_broker(alterations: Sequence[Alteration], *, per_broker: bool) -> Mapping[str, str]:
+    """Validate the change as the broker itself does."""
+    new = alter_broker_keys({}, alterations, per_broker=per_broker)
+    return replace_broker(NODE, new, per_broker=per_broker)
+
+
 def test_changes_of_a_broker() -> None:
     set_size = edit("message.max.bytes", AlterOp.SET, "5")
-    assert alter_broker(NODE, {}, set_size, per_broker=True) == {"message.max.bytes": "5"}
-    assert alter_broker(NODE, {}, set_size, per_broker=False) == {"message.max.bytes": "5"}
+    assert alter_broker(set_size, per_broker=True) == {"message.max.bytes": "5"}
+    assert alter_broker(set_size, per_broker=False) == {"message.max.bytes": "5"}
     rate = edit("leader.replication.throttled.rate", AlterOp.SET, "1000")
-    assert alter_broker(NODE, {}, rate, per_broker=True) == {"leader.replication.throttled.rate": "1000"}
+    assert alter_broker(rate, per_broker=True) == {"leader.replication.throttled.rate": "1000"}
     plugin = edit("my.plugin.key", AlterOp.SET, "x")
-    assert alter_broker(NODE, {}, plugin, per_broker=False) == {"my.plugin.key": "x"}
+    assert alter_broker(plugin, per_broker=False) == {"my.plugin.key": "x"}
     scoped = edit("listener.name.plaintext.ssl.keystore.location", AlterOp.SET, "/k")
-    assert alter_broker(NODE, {}, scoped, per_broker=True)
+    assert alter_broker(scoped, per_broker=True)
 
 
 @pytest.mark.parametrize(
@@ -139,16 +145,14 @@ def test_changes_of_a_broker() -> None:
     ],
 )
 def test_rejected_changes_of_a_broker(name: str, value: str, per_broker: bool, message: str) -> None:
-    error = rejected(lambda: alter_broker(NODE, {}, edit(name, AlterOp.SET, value), per_broker=per_broker))
+    error = rejected(lambda: alter_broker(edit(name, AlterOp.SET, value), per_broker=per_broker))
     assert error.code is ErrorCode.INVALID_REQUEST
     assert message in str(error)
 
 
 def test_append_needs_a_list() -> None:
     appended = edit("message.max.bytes", AlterOp.APPEND, "5")
-    assert (
-        rejected(lambda: alter_broker(NODE, {}, appended, per_broker=True)).code is ErrorCode.INVALID_CONFIG
-    )
+    assert rejected(lambda: alter_broker(appended, per_broker=True)).code is ErrorCode.INVALID_CONFIG
     assert (
         rejected(lambda: replace_broker(NODE, {"x": None}, per_broker=True)).code is ErrorCode.INVALID_REQUEST
     )

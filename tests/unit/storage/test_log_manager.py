@@ -20,7 +20,7 @@ from ruslo.storage.log_manager import LogManager
 from ruslo.storage.meta_properties import MetaProperties, write_meta_properties
 from ruslo.testing.sim_disk import SimDisk
 from tests.unit.storage.test_disk import no_descriptors
-from tests.unit.storage.workbench import NOW, ManualClock, Workbench, batch, records_from
+from tests.unit.storage.workbench import NOW, ManualClock, Workbench, batch, records_from, run_jobs
 
 CONFIG = LogConfig()
 
@@ -108,7 +108,7 @@ class TestRestart:
 
     def test_unclean(self, broker: Broker) -> None:
         fill(create(broker.manager, "t"))
-        broker.manager.write_high_watermarks()
+        run_jobs(broker.manager, broker.manager.high_watermark_jobs())
         manager = broker.crash()
         log = manager.logs[TopicPartition("t", 0)]
         assert [offset for offset, _ in records_from(log)] == [0, 1, 2]
@@ -134,7 +134,7 @@ class TestRestart:
             log.roll(log.end_offset, NOW)
         log.flush(NOW)
         fill(log)
-        broker.manager.write_recovery_points()
+        run_jobs(broker.manager, broker.manager.recovery_point_jobs())
         progress = broker.crash().directories[0].recovery
         assert (progress.segments_total, progress.segments_left) == (1, 0)
         assert (broker.restart().directories[0].recovery.logs_total) == 0
@@ -191,7 +191,7 @@ class TestDirectoryContent:
         manager = broker.start()
         assert manager.logs == {}
         broker.clock.ms += 60_000
-        manager.empty_trash()
+        run_jobs(manager, manager.trash_jobs())
         left = {entry.name for entry in tmp_path.iterdir() if entry.is_dir()}
         assert left == {
             f"b-0.{hex_id}-stray",
@@ -255,7 +255,7 @@ class TestTopics:
         assert part.slice is not None
         assert len(part.slice.read()) == log.size_bytes
         broker.clock.ms += 60_000
-        broker.manager.empty_trash()
+        run_jobs(broker.manager, broker.manager.trash_jobs())
         assert not (tmp_path / trash).exists()
 
     def test_a_deletion_is_finished_after_a_restart(self, broker: Broker, tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ class TestTopics:
         broker.restart()
         assert broker.manager.logs == {}
         broker.clock.ms += 60_000
-        broker.manager.empty_trash()
+        run_jobs(broker.manager, broker.manager.trash_jobs())
         assert not [entry for entry in tmp_path.iterdir() if entry.is_dir()]
 
     def test_new_topic_inherits_nothing_from_a_deleted_one_of_the_same_name(self, broker: Broker) -> None:
@@ -284,7 +284,7 @@ class TestTopics:
         log = create(broker.manager, "t")
         fill(log, 10)
         log.flush(NOW)
-        broker.manager.write_recovery_points()
+        run_jobs(broker.manager, broker.manager.recovery_point_jobs())
         broker.manager.delete(TopicPartition("t", 0))
         (waiting,) = broker.manager.recovery_point_jobs()
         create(broker.manager, "t")
@@ -322,7 +322,7 @@ class TestTopics:
         log = create(broker.manager, "t")
         fill(log, 5)
         log.flush(NOW)
-        broker.manager.write_recovery_points()
+        run_jobs(broker.manager, broker.manager.recovery_point_jobs())
         log.truncate_to(2)
         broker.manager.checkpoint_truncated([log])
         fill(log, 1)
@@ -361,14 +361,14 @@ class TestTopics:
         (tmp_path / "recovery-point-offset-checkpoint").unlink()
         assert broker.crash().logs[TopicPartition("t", 0)].end_offset == 6
         # The same holds after recovery points were written again.
-        broker.manager.write_recovery_points()
+        run_jobs(broker.manager, broker.manager.recovery_point_jobs())
         assert broker.crash().logs[TopicPartition("t", 0)].end_offset == 6
 
     def test_a_truncation_above_all_checkpoints_writes_none(self, broker: Broker, tmp_path: Path) -> None:
         log = create(broker.manager, "t")
         fill(log, 2)
         log.flush(NOW)
-        broker.manager.write_recovery_points()
+        run_jobs(broker.manager, broker.manager.recovery_point_jobs())
         fill(log, 3)
         written = (tmp_path / "recovery-point-offset-checkpoint").stat().st_ino
         log.truncate_to(3)
@@ -381,13 +381,13 @@ class TestPeriodicTasks:
     def test_checkpoints_are_written_only_if_they_changed(self, broker: Broker, tmp_path: Path) -> None:
         log = create(broker.manager, "t")
         fill(log)
-        broker.manager.write_high_watermarks()
+        run_jobs(broker.manager, broker.manager.high_watermark_jobs())
         path = tmp_path / "replication-offset-checkpoint"
         first = path.stat().st_ino
-        broker.manager.write_high_watermarks()
+        run_jobs(broker.manager, broker.manager.high_watermark_jobs())
         assert path.stat().st_ino == first
         fill(log)
-        broker.manager.write_high_watermarks()
+        run_jobs(broker.manager, broker.manager.high_watermark_jobs())
         assert path.read_bytes() == b"0\n1\nt 0 6\n"
 
     def test_due_flushes(self, broker: Broker) -> None:
@@ -413,7 +413,7 @@ class TestPeriodicTasks:
         log.append_leader(data, HEADER.unpack_from(data), 0, NOW)
         log.advance_high_watermark(1)
         broker.clock.ms += 86_400_000
-        assert broker.manager.check_retention() == 1
+        assert broker.manager.check_retention_of(log) == 1
         broker.manager.expire_producers_of(log)
         assert len(log.producers) == 0
         log.release_idle_files()
@@ -437,7 +437,7 @@ class TestFailures:
         monkeypatch.setattr(LocalDisk, "replace_file", failing)
         for log in logs:
             fill(log)
-        manager.write_high_watermarks()
+        run_jobs(manager, manager.high_watermark_jobs())
         assert two.offline == [(damaged, [logs[0].partition])]
         assert [directory.path for directory in manager.online_directories()] == [logs[1].directory]
         with pytest.raises(KafkaError) as caught:
@@ -478,7 +478,7 @@ class TestFailures:
 
     def test_a_lost_tail_is_detected_again_until_it_is_handled(self, broker: Broker) -> None:
         fill(create(broker.manager, "t"))
-        broker.manager.write_high_watermarks()
+        run_jobs(broker.manager, broker.manager.high_watermark_jobs())
         segment = Path(broker.manager.logs[TopicPartition("t", 0)].path, f"{0:020d}.log")
         broker.manager.stop(1)
         segment.write_bytes(b"")

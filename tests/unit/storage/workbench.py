@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,12 @@ from ruslo.records.control import end_txn_batch
 from ruslo.records.reader import iter_batches, read_records
 from ruslo.records.record import Record
 from ruslo.storage.checkpoints import CheckpointedState
-from ruslo.storage.disk import Disk
+from ruslo.storage.disk import Disk, DiskError
 from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.log import AppendResult, Log
 from ruslo.storage.log_creation import create_log
 from ruslo.storage.log_loader import open_log
+from ruslo.storage.log_manager import Job, LogManager
 from ruslo.storage.trash import Trash
 
 NOW = 1_700_000_000_000
@@ -180,3 +181,12 @@ def headers_in(log: Log) -> Sequence[tuple[int, int]]:
             found.append((header.base_offset, header.last_offset))
             position += header.size
     return found
+
+
+def run_jobs(manager: LogManager, jobs: Iterable[Job]) -> None:
+    """Run the jobs as the broker's housekeeping thread does."""
+    for job in jobs:
+        try:
+            job.run()
+        except DiskError as error:
+            manager.report(error)

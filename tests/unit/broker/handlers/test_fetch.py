@@ -15,6 +15,7 @@ from ruslo.records.batch import HEADER, TRANSACTIONAL
 from ruslo.records.control import end_txn_batch
 from tests.support.brokers.live_node import NOW, LiveNode, batch_of, live_node, records_in, until
 from tests.support.clients.raw_client import RawClient, connected
+from tests.unit.storage.workbench import run_jobs
 
 VERSIONS = range(4, 19)
 LONG_WAIT_MS = 2**31 - 1
@@ -451,7 +452,7 @@ async def test_a_slow_consumer_gets_its_response_even_after_the_topic_is_deleted
         client.send(node.fetch_request([("t", fetch_partition())]), 12)
         await asyncio.sleep(0.1)
         await node.delete()
-        node.node.logs.empty_trash()
+        run_jobs(node.node.logs, node.node.logs.trash_jobs())
         client.writer.transport.resume_reading()  # type: ignore[attr-defined]
         response = await client.receive(FetchResponse)
         read = records_in(response.responses[0].partitions[0].records)

@@ -27,6 +27,7 @@ from tests.support.brokers.live_node import (
     until,
 )
 from tests.support.clients.raw_client import connected
+from tests.unit.storage.workbench import run_jobs
 
 __all__ = ["held_disks"]
 
@@ -255,7 +256,8 @@ async def test_dynamic_configs_take_effect_at_once(tmp_path: Path) -> None:
         assert (record.value, record.timestamp) == (b"squeezed" * 10, result.log_append_time_ms)
 
         await node.alter("t", retention_ms="3600000")
-        node.node.logs.check_retention()
+        for log in list(node.node.logs.logs.values()):
+            node.node.logs.check_retention_of(log)
         assert node.partition().log.start_offset == 1, "the old record is deleted, the new one is not"
 
 
@@ -402,7 +404,7 @@ async def test_deleting_a_topic_completes_a_produce_that_waits_for_its_sync(
             (result,) = (await client.receive(ProduceResponse)).responses
             code = ErrorCode(result.partition_responses[0].error_code)
             assert code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-        node.node.logs.empty_trash()
+        run_jobs(node.node.logs, node.node.logs.trash_jobs())
         assert not any(name.startswith("t-0") for name in os.listdir(tmp_path))
         disk.free.set()
         # The deleted log is not synced again, which does not count as a disk failure.

@@ -29,6 +29,7 @@ from tests.support.brokers.scripted_broker import ReceivedRequest, ScriptedBroke
 from tests.support.clients.raw_client import connected
 from tests.support.machines.controller_bench import numbered_uuid
 from tests.unit.broker.partitions.bench import on_bench
+from tests.unit.storage.workbench import run_jobs
 
 TOPIC_ID = numbered_uuid(7)
 
@@ -146,7 +147,7 @@ async def test_the_recovery_point_of_a_truncated_log_is_lowered_before_the_next_
             assert (await node.produce(client, batch_of(value))).error_code == 0
         partition = FakePartition(node.partition("t"))
         partition.log.flush(0)
-        node.node.logs.write_recovery_points()
+        run_jobs(node.node.logs, node.node.logs.recovery_point_jobs())
         fetcher = new_fetcher(
             SystemClock(), Address("127.0.0.1", leader.port), on_truncated=node.node.logs.checkpoint_truncated
         )

@@ -57,7 +57,8 @@ async def test_retention_that_cannot_roll_leaves_the_directory_online(tmp_path: 
         await node.create("t", retention_ms="1000")
         assert (await node.produce(client, batch_of(b"a"))).error_code == 0
         FullDisk.full = True
-        node.node.logs.check_retention()
+        for log in list(node.node.logs.logs.values()):
+            node.node.logs.check_retention_of(log)
         assert_online(node)
         FullDisk.full = False
 
