@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -16,30 +15,16 @@ from ruslo.machines.assignors.uniform import UniformAssignor
 from ruslo.machines.groups.consumer.topic_hash import group_hash, topic_hash
 from ruslo.machines.groups.topics_view import TopicInfo
 from ruslo.model.ids import Uuid
-from tests.support.tools.kafka_jars import support_java_command
-from tests.support.tools.programs import require_tool
+from tests.interop.oracle import JavaOracle
 
 Shares = dict[str, dict[str, list[int]]]
 
 
-class Oracle:
+class Oracle(JavaOracle):
     """One JVM that assigns and hashes as Kafka does."""
 
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            support_java_command("AssignorsOracle", log_level="ERROR"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-        )
-
     def query(self, request: dict[str, Any]) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        response: dict[str, Any] = json.loads(self.process.stdout.readline())
+        response: dict[str, Any] = json.loads(self.exchange(json.dumps(request)))
         return response
 
     def assign(self, assignor: str, group: GroupSpec) -> tuple[list[str], Shares]:
@@ -61,16 +46,11 @@ class Oracle:
         )
         return response["order"], response["assignment"]
 
-    def close(self) -> None:
-        self.process.communicate(timeout=30)
-
 
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[Oracle]:
-    require_tool("javac")
-    oracle = Oracle()
-    yield oracle
-    oracle.close()
+    with Oracle("AssignorsOracle") as oracle:
+        yield oracle
 
 
 def _shares(assignor: Assignor, group: GroupSpec) -> Shares:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 
@@ -35,8 +34,8 @@ from ruslo.config.resolution import (
 )
 from ruslo.config.validators import OneOf, Range
 from ruslo.model.errors import ConfigError, ErrorCode, KafkaError
+from tests.interop.oracle import JavaOracle
 from tests.support.brokers.kafka import ApacheKafka
-from tests.support.tools.kafka_jars import support_java_command
 from tests.support.tools.programs import require_tool
 
 COMBINED = {
@@ -52,25 +51,12 @@ CONTROLLER_ONLY = {**COMBINED, "process.roles": "controller", "listeners": "CONT
 Row = list[str | None]
 
 
-class Oracle:
+class Oracle(JavaOracle):
     """One JVM that evaluates configs."""
 
-    def __init__(self) -> None:
-        command = support_java_command("ConfigOracle", log_level="ERROR")
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
-        )
-
     def query(self, *command: str) -> tuple[str, list[Row]]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(" ".join(command) + "\n")
-        self.process.stdin.flush()
-        verdict, _, rest = self.process.stdout.readline().rstrip("\n").partition(" ")
+        verdict, _, rest = self.exchange(" ".join(command)).partition(" ")
         return verdict, [[_cell(cell) for cell in row.split(",")] for row in rest.split(";")] if rest else []
-
-    def close(self) -> None:
-        self.process.communicate(timeout=30)
 
 
 def _cell(hexadecimal: str) -> str | None:
@@ -87,10 +73,8 @@ def _file(properties: Mapping[str, str]) -> str:
 
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[Oracle]:
-    require_tool("javac")
-    oracle = Oracle()
-    yield oracle
-    oracle.close()
+    with Oracle("ConfigOracle") as oracle:
+        yield oracle
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ agree on invalid batches, down to the header that they would append.
 from __future__ import annotations
 
 import struct
-import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -29,8 +28,7 @@ from ruslo.records.control import end_txn_batch
 from ruslo.records.reader import read_records
 from ruslo.records.record import Record
 from ruslo.records.validation import BatchRefused, BatchRules, accept_batch
-from tests.support.tools.kafka_jars import support_java_command
-from tests.support.tools.programs import require_tool
+from tests.interop.oracle import JavaOracle
 
 CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 NOW = 1_700_000_000_000
@@ -48,33 +46,18 @@ RECORDS = [
 KEYED = [record._replace(key=b"k") for record in RECORDS[:20]]
 
 
-class Oracle:
+class Oracle(JavaOracle):
     """One JVM that reads, builds and validates batches."""
 
-    def __init__(self) -> None:
-        command = support_java_command("RecordsOracle")
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
-        )
-
     def query(self, *cells: object) -> tuple[str, list[str]]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(" ".join(map(str, cells)) + "\n")
-        self.process.stdin.flush()
-        verdict, _, rest = self.process.stdout.readline().rstrip("\n").partition(" ")
+        verdict, _, rest = self.exchange(" ".join(map(str, cells))).partition(" ")
         return verdict, rest.split(" ")
-
-    def close(self) -> None:
-        self.process.communicate(timeout=30)
 
 
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[Oracle]:
-    require_tool("java")
-    requested = Oracle()
-    yield requested
-    requested.close()
+    with Oracle("RecordsOracle") as oracle:
+        yield oracle
 
 
 def as_text(records: list[Record]) -> str:
