@@ -62,13 +62,13 @@ def test_positions_partitions_and_filters(visitor: Visitor, broker: EmbeddedBrok
     page.click("a:has-text('First page')")
     expect(rows.first).to_contain_text("value-119")
 
-    for where, first in (
+    for position, first in (
         ("start", "value-0"),
         ("59", "value-118"),
         ("-3", "value-114"),
         ("10m", "value-111"),
     ):
-        page.fill("[name=from]", where)
+        page.fill("[name=from]", position)
         page.click("button:has-text('Show')")
         expect(page.locator("#records tr:first-child")).to_contain_text(first)
     page.fill("[name=from]", "start")

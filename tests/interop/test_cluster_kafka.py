@@ -131,7 +131,7 @@ def test_kafkas_tool_follows_and_verifies_a_throttled_reassignment(cli: Cli, tmp
     assert "Removed the throttle" in done.stderr
     until(lambda: setting(*rate) is None, "the rate is still set")
     until(lambda: setting(*listed) == ("", "default"), "the new replicas are still listed")
-    until(lambda: replicas_of(cli, "moved") == targets, "replicas are not where the plan wants them")
+    until(lambda: replicas_of(cli, "moved") == targets, "replicas are not on the planned brokers")
     assert cli.ok("cluster", "reassign", "status") == "No reassignment is in progress.\n"
 
     topics = tmp_path / "topics.json"

@@ -64,12 +64,12 @@ def test_groups_are_listed_described_and_deleted(
     bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol, admin: AdminClient
 ) -> None:
     topic = new_topic(partitions=3)
-    everything = topic_partitions(topic, range(3))
+    all_partitions = topic_partitions(topic, range(3))
     with (
         Member(bootstrap, group, [topic], protocol, {"client.id": "one", "group.instance.id": "i1"}) as one,
         Member(bootstrap, group, [topic], protocol, {"client.id": "two"}) as two,
     ):
-        stable = share_evenly([one, two], everything)
+        stable = share_evenly([one, two], all_partitions)
         poll_until([one, two], lambda: stable() and describe(admin, group).state == ConsumerGroupState.STABLE)
         described = describe(admin, group)
         assert described.type == TYPES[protocol]
@@ -96,7 +96,7 @@ def test_groups_are_listed_described_and_deleted(
             admin.delete_consumer_groups([group], request_timeout=30)[group].result()
         assert error_code(caught.value) == KafkaError.NON_EMPTY_GROUP
         two.close()
-        poll_until([one], lambda: one.assigned == everything)
+        poll_until([one], lambda: one.assigned == all_partitions)
 
 
 @both_protocols

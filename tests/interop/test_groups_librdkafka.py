@@ -49,20 +49,20 @@ def test_members_share_the_partitions_and_every_record_is_read_once(
     bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol
 ) -> None:
     topic = new_topic(partitions=4)
-    everything = topic_partitions(topic, range(4))
+    all_partitions = topic_partitions(topic, range(4))
     expected = fill(bootstrap, topic, 4, 50)
     with ExitStack() as members:
         first = members.enter_context(Member(bootstrap, group, [topic], protocol))
-        poll_until([first], lambda: first.assigned == everything and len(first.records) == 200)
+        poll_until([first], lambda: first.assigned == all_partitions and len(first.records) == 200)
         second = members.enter_context(Member(bootstrap, group, [topic], protocol))
-        poll_until([first, second], share_evenly([first, second], everything))
+        poll_until([first, second], share_evenly([first, second], all_partitions))
         fill(bootstrap, topic, 4, 50)
         expected |= {(topic, p, offset) for p in range(4) for offset in range(50, 100)}
         poll_until([first, second], lambda: len(first.records) + len(second.records) == 400)
         assert {partition for _, partition, _ in second.read} == {p for _, p in second.assigned}
 
         first.close()
-        poll_until([second], lambda: second.assigned == everything)
+        poll_until([second], lambda: second.assigned == all_partitions)
         fill(bootstrap, topic, 4, 10)
         expected |= {(topic, p, offset) for p in range(4) for offset in range(100, 110)}
         poll_until([second], lambda: len(first.records) + len(second.records) == 440)
@@ -81,7 +81,7 @@ def test_eager_assignors_of_the_client(
 ) -> None:
     topics = [new_topic(partitions=3), new_topic(partitions=3)]
     settings = {"partition.assignment.strategy": strategy}
-    everything = topic_partitions(topics[0], range(3)) | topic_partitions(topics[1], range(3))
+    all_partitions = topic_partitions(topics[0], range(3)) | topic_partitions(topics[1], range(3))
     with (
         Member(bootstrap, group, topics, settings=settings) as first,
         Member(bootstrap, group, topics, settings=settings) as second,
@@ -89,7 +89,7 @@ def test_eager_assignors_of_the_client(
         members = [first, second]
         poll_until(
             members,
-            lambda: all(m.assigned for m in members) and first.assigned | second.assigned == everything,
+            lambda: all(m.assigned for m in members) and first.assigned | second.assigned == all_partitions,
         )
         # By range the first member gets two partitions of each topic; by round robin the odd ones alternate.
         expected_sizes = [2, 4] if strategy == "range" else [3, 3]
@@ -100,20 +100,20 @@ def test_cooperative_rebalance_revokes_only_the_moved_partitions(
     bootstrap: str, new_topic: TopicMaker, group: str
 ) -> None:
     topic = new_topic(partitions=4)
-    everything = topic_partitions(topic, range(4))
+    all_partitions = topic_partitions(topic, range(4))
     settings = {"partition.assignment.strategy": "cooperative-sticky"}
     with ExitStack() as members:
         first = members.enter_context(Member(bootstrap, group, [topic], settings=settings))
-        poll_until([first], lambda: first.assigned == everything)
+        poll_until([first], lambda: first.assigned == all_partitions)
         second = members.enter_context(Member(bootstrap, group, [topic], settings=settings))
-        poll_until([first, second], share_evenly([first, second], everything))
+        poll_until([first, second], share_evenly([first, second], all_partitions))
 
         revoked = [change.partitions for change in first.rebalances if change.kind != "assigned"]
         assert revoked == [frozenset(second.assigned)]
         kept = set(first.assigned)
         second.close()
-        poll_until([first], lambda: first.assigned == everything)
-        assert first.rebalances[-1] == Rebalance("assigned", frozenset(everything - kept))
+        poll_until([first], lambda: first.assigned == all_partitions)
+        assert first.rebalances[-1] == Rebalance("assigned", frozenset(all_partitions - kept))
         assert [change.partitions for change in first.rebalances if change.kind != "assigned"] == revoked
 
 
@@ -122,12 +122,12 @@ def test_a_static_member_rejoins_without_a_rebalance(
     bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol
 ) -> None:
     topic = new_topic(partitions=4)
-    everything = topic_partitions(topic, range(4))
+    all_partitions = topic_partitions(topic, range(4))
     with (
         Member(bootstrap, group, [topic], protocol, {"group.instance.id": "stays"}) as remaining,
         Member(bootstrap, group, [topic], protocol, {"group.instance.id": "restarts"}) as before,
     ):
-        poll_until([remaining, before], share_evenly([remaining, before], everything))
+        poll_until([remaining, before], share_evenly([remaining, before], all_partitions))
         poll_for([remaining, before], 0.5)
         seen, owned = list(remaining.rebalances), set(before.assigned)
         before.close()
@@ -143,17 +143,17 @@ def test_a_static_member_that_does_not_rejoin_loses_its_partitions(
     bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol, admin: AdminClient
 ) -> None:
     topic = new_topic(partitions=2)
-    everything = topic_partitions(topic, range(2))
+    all_partitions = topic_partitions(topic, range(2))
     session = short_session(admin, group, protocol, 2500)
     with (
         Member(bootstrap, group, [topic], protocol, session | {"group.instance.id": "stays"}) as remaining,
         Member(bootstrap, group, [topic], protocol, session | {"group.instance.id": "goes"}) as leaving,
     ):
-        poll_until([remaining, leaving], share_evenly([remaining, leaving], everything))
+        poll_until([remaining, leaving], share_evenly([remaining, leaving], all_partitions))
         leaving.close()
         poll_for([remaining], 0.3)
         assert len(remaining.assigned) == 1
-        poll_until([remaining], lambda: remaining.assigned == everything)
+        poll_until([remaining], lambda: remaining.assigned == all_partitions)
 
 
 def test_the_first_holder_of_an_instance_id_is_fenced(
@@ -189,16 +189,16 @@ def test_a_member_that_does_not_poll_leaves_and_rejoins(
     bootstrap: str, new_topic: TopicMaker, group: str, protocol: Protocol, admin: AdminClient
 ) -> None:
     topic = new_topic(partitions=2)
-    everything = topic_partitions(topic, range(2))
+    all_partitions = topic_partitions(topic, range(2))
     slow = short_session(admin, group, protocol, 1500) | {"max.poll.interval.ms": 2000}
     with (
         Member(bootstrap, group, [topic], protocol) as polling,
         Member(bootstrap, group, [topic], protocol, slow) as stalled,
     ):
-        poll_until([polling, stalled], share_evenly([polling, stalled], everything))
-        poll_until([polling], lambda: polling.assigned == everything)
+        poll_until([polling, stalled], share_evenly([polling, stalled], all_partitions))
+        poll_until([polling], lambda: polling.assigned == all_partitions)
         poll_until([polling, stalled], lambda: KafkaError._MAX_POLL_EXCEEDED in stalled.error_codes)
-        poll_until([polling, stalled], share_evenly([polling, stalled], everything))
+        poll_until([polling, stalled], share_evenly([polling, stalled], all_partitions))
 
 
 @both_protocols

@@ -50,7 +50,7 @@ class Migration:
         self.members: list[Member] = []
         self.all_members: list[Member] = []
         self.load = Load(bootstrap, topic)
-        self.everything = topic_partitions(topic, range(PARTITIONS))
+        self.all_partitions = topic_partitions(topic, range(PARTITIONS))
         self._admin = admin
         self._group = group
         self._bootstrap = bootstrap
@@ -72,7 +72,7 @@ class Migration:
         """Wait until the members own all partitions, and all of them receive records."""
         if not self.members:
             return
-        balanced = share_evenly(self.members, self.everything)
+        balanced = share_evenly(self.members, self.all_partitions)
         marks: list[int] = []
 
         def reached() -> bool:
@@ -147,7 +147,7 @@ def test_a_group_whose_assignor_has_user_data_stays_classic(
     """librdkafka's cooperative-sticky writes user data into the assignments, which the broker cannot keep."""
     for _ in range(2):
         migration.join("classic", {"partition.assignment.strategy": "cooperative-sticky"})
-    topic = next(iter(migration.everything))[0]
+    topic = next(iter(migration.all_partitions))[0]
     with Member(bootstrap, group, [topic], "consumer") as caught:
         poll_until([*migration.members, caught], lambda: bool(caught.errors))
         assert "group id does not exist" in str(caught.errors[0])
@@ -182,7 +182,7 @@ def test_java_and_librdkafka_members_of_different_protocols(
     migration: Migration, bootstrap: str, group: str
 ) -> None:
     require_tool("java")
-    topic = next(iter(migration.everything))[0]
+    topic = next(iter(migration.all_partitions))[0]
     other = migration.join("classic")
     with JavaTools() as java:
         arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--group-id", group]
@@ -197,7 +197,7 @@ def test_java_and_librdkafka_members_of_different_protocols(
             return consuming.done()
 
         poll_until([other], ended)
-        poll_until([other], lambda: other.assigned == migration.everything)
+        poll_until([other], lambda: other.assigned == migration.all_partitions)
         assert migration.group_type() == ConsumerGroupType.CLASSIC
         assert '"offsets_committed"' in consuming.result().output
         assert other.errors == []

@@ -61,17 +61,17 @@ def poll_until(members: Sequence[PythonMember], reached: Callable[[], bool]) -> 
 
 def test_kafka_python_rebalances_and_resumes(bootstrap: str, new_topic: TopicMaker, group: str) -> None:
     topic = new_topic(partitions=PARTITIONS)
-    everything = set(range(PARTITIONS))
+    all_partitions = set(range(PARTITIONS))
     fill(bootstrap, topic, 200)
     first = PythonMember(bootstrap, group, topic)
-    poll_until([first], lambda: first.assigned == everything and len(first.read) == 200)
+    poll_until([first], lambda: first.assigned == all_partitions and len(first.read) == 200)
     second = PythonMember(bootstrap, group, topic)
     poll_until([first, second], lambda: len(first.assigned) == len(second.assigned) == 2)
-    assert first.assigned | second.assigned == everything
+    assert first.assigned | second.assigned == all_partitions
     fill(bootstrap, topic, 200)
     poll_until([first, second], lambda: len(first.read) + len(second.read) == 400)
     first.consumer.close()
-    poll_until([second], lambda: second.assigned == everything)
+    poll_until([second], lambda: second.assigned == all_partitions)
     fill(bootstrap, topic, 40)
     poll_until([second], lambda: len(first.read) + len(second.read) == 440)
     second.consumer.close()
@@ -144,7 +144,7 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 
 def test_aiokafka_rebalances_and_resumes(bootstrap: str, new_topic: TopicMaker, group: str) -> None:
     topic = new_topic(partitions=PARTITIONS)
-    everything = set(range(PARTITIONS))
+    all_partitions = set(range(PARTITIONS))
     read: list[tuple[int, int]] = []
 
     def new_member(**settings: object) -> AIOKafkaConsumer:
@@ -170,14 +170,14 @@ def test_aiokafka_rebalances_and_resumes(bootstrap: str, new_topic: TopicMaker, 
         listener = Listener()
         async with new_member() as first:
             first.subscribe([topic], listener=listener)
-            await until([first], lambda: assigned(first) == everything and len(read) == 200)
+            await until([first], lambda: assigned(first) == all_partitions and len(read) == 200)
             async with new_member() as second:
                 second.subscribe([topic])
                 await until([first, second], lambda: len(assigned(first)) == len(assigned(second)) == 2)
-                assert assigned(first) | assigned(second) == everything
+                assert assigned(first) | assigned(second) == all_partitions
                 fill(bootstrap, topic, 40)
                 await until([first, second], lambda: len(read) == 240)
-            await until([first], lambda: assigned(first) == everything)
+            await until([first], lambda: assigned(first) == all_partitions)
             assert listener.assigned == 3
             fill(bootstrap, topic, 40)
             await until([first], lambda: len(read) == 280)

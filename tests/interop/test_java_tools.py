@@ -94,8 +94,8 @@ def test_config_command(bootstrap: str, new_topic: TopicMaker) -> None:
     configs(*of_topic, "--alter", "--delete-config", "segment.ms")
     assert "segment.ms=" not in configs(*of_topic, "--describe")
 
-    everything = configs("--entity-type", "brokers", "--entity-name", "1", "--describe", "--all")
-    assert "num.partitions=1 " in everything
+    all_configs = configs("--entity-type", "brokers", "--entity-name", "1", "--describe", "--all")
+    assert "num.partitions=1 " in all_configs
     default = ["--entity-type", "brokers", "--entity-default"]
     configs(*default, "--alter", "--add-config", "log.retention.ms=123456789")
     assert "log.retention.ms=123456789" in configs(*default, "--describe")

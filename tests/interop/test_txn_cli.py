@@ -124,8 +124,8 @@ class TestKafkasOwnCommandWithRuslo:
         cli.ok("txn", "abort", topic, "0", "--start-offset", "2", "--yes")
 
     def test_find_hanging_and_abort(self, cli: Cli, theirs: Theirs) -> None:
-        topic, lives = cli.new_topic("-p", "2", *KEPT), new_id()
-        begin(cli, lives, topic, partitions=1, age_ms=HOUR_MS)
+        topic, listed = cli.new_topic("-p", "2", *KEPT), new_id()
+        begin(cli, listed, topic, partitions=1, age_ms=HOUR_MS)
         for index in range(2):
             hang(cli.bootstrap, topic, index)
         produce_all(cli.bootstrap, topic, [Sent(b"behind", partition=index) for index in range(2)])
@@ -148,6 +148,8 @@ class TestKafkasOwnCommandWithRuslo:
         assert [row["partition"] for row in find_hanging(cli, "--topic", topic)] == [0]
         cli.ok("txn", "abort", topic, "0", "--start-offset", "1", "--yes")
         assert theirs("find-hanging", "--broker-id", "1") == []
-        assert read_committed(cli.bootstrap, topic, 2) == [b"behind"], "the one that lives holds the other up"
-        theirs("forceTerminateTransaction", "--transactionalId", lives)
+        assert read_committed(cli.bootstrap, topic, 2) == [b"behind"], (
+            "the listed transaction blocks the other one"
+        )
+        theirs("forceTerminateTransaction", "--transactionalId", listed)
         assert read_committed(cli.bootstrap, topic, 2) == [b"behind", b"behind"]

@@ -92,8 +92,8 @@ class TestRows:
         rows = read(bootstrap, subscribe=topic, scan=scan)
         committed = sorted(b"%d-%d" % (n, at) for n in range(60) if n % 3 for at in range(4))
         assert sorted(row["value"] for row in rows) == committed
-        everything = read(bootstrap, subscribe=topic, scan=scan, isolation="read_uncommitted")
-        assert len(everything) == 241
+        all_rows = read(bootstrap, subscribe=topic, scan=scan, isolation="read_uncommitted")
+        assert len(all_rows) == 241
         # Tasks start in the middle of transactions.
         assert read(bootstrap, subscribe=topic, scan=scan, maxRecordsPerPartition="7") == rows
         producer.abort_transaction()

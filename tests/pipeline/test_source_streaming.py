@@ -133,8 +133,8 @@ class TestLimits:
             end = next_end(reader, start)
             assert list(SourceOffsets.from_json(end).offsets.values()) == [30, 10]
             assert len(read_between(reader, start, end)) == 40
-            everything = reader.latestOffset(start, ReadAllAvailable())
-            assert count(start, everything) == 400
+            latest = reader.latestOffset(start, ReadAllAvailable())
+            assert count(start, latest) == 400
 
     def test_bytes_per_batch(self, bootstrap: str) -> None:
         topic = new_topic(bootstrap)

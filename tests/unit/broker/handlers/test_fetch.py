@@ -44,11 +44,11 @@ async def test_every_version(tmp_path: Path) -> None:
             )
             response = await client.call(request, FetchResponse, version)
             assert (response.error_code, response.session_id) == (0, 0)
-            good, unknown, no_partition = response.responses
+            known, unknown, no_partition = response.responses
             by_id = version >= 13
-            assert good.topic == ("" if by_id else "t")
-            assert good.topic_id == (topic_id if by_id else ZERO_UUID)
-            (data,) = good.partitions
+            assert known.topic == ("" if by_id else "t")
+            assert known.topic_id == (topic_id if by_id else ZERO_UUID)
+            (data,) = known.partitions
             assert (data.partition_index, data.error_code) == (1, 0)
             assert (data.high_watermark, data.last_stable_offset) == (2, 2)
             assert data.log_start_offset == (0 if version >= 5 else -1)
@@ -396,8 +396,8 @@ async def test_read_committed_with_open_and_aborted_transactions(tmp_path: Path)
             (2, 3),
             (1, 2),
         ]
-        everything = await node.fetch(client)
-        assert everything.aborted_transactions is None
+        uncommitted = await node.fetch(client)
+        assert uncommitted.aborted_transactions is None
 
 
 async def test_a_forged_replica_id_gets_nothing(tmp_path: Path) -> None:

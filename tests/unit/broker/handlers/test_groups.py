@@ -230,8 +230,8 @@ async def test_lists_are_filtered_by_state_and_type(tmp_path: Path) -> None:
         assert await listed(types_filter=["classic"], states_filter=["Stable"]) == set()
         assert await listed(types_filter=["nonsense"]) == set()
         for version in range(6):
-            everything = await client.call(ListGroupsRequest(), ListGroupsResponse, version)
-            assert len(everything.groups) == 3
+            all_groups = await client.call(ListGroupsRequest(), ListGroupsResponse, version)
+            assert len(all_groups.groups) == 3
 
 
 @pytest.mark.parametrize("requested", [True, False])
@@ -268,15 +268,15 @@ async def test_offsets_can_be_deleted(tmp_path: Path) -> None:
 
 async def test_pattern_is_resolved_by_the_broker(tmp_path: Path) -> None:
     async with ready_node(tmp_path) as (node, client):
-        bad = consumer_beat("g", "m")
-        bad.subscribed_topic_names, bad.subscribed_topic_regex = None, "(unclosed"
-        rejected = await client.call(bad, ConsumerGroupHeartbeatResponse)
+        invalid = consumer_beat("g", "m")
+        invalid.subscribed_topic_names, invalid.subscribed_topic_regex = None, "(unclosed"
+        rejected = await client.call(invalid, ConsumerGroupHeartbeatResponse)
         assert rejected.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
         assert rejected.error_message
 
-        good = consumer_beat("g", "m")
-        good.subscribed_topic_names, good.subscribed_topic_regex = None, "[s-u]"
-        beat = await client.call(good, ConsumerGroupHeartbeatResponse)
+        valid = consumer_beat("g", "m")
+        valid.subscribed_topic_names, valid.subscribed_topic_regex = None, "[s-u]"
+        beat = await client.call(valid, ConsumerGroupHeartbeatResponse)
         assert beat.error_code == 0
         while beat.assignment is None or not beat.assignment.topic_partitions:
             again = consumer_beat("g", "m", beat.member_epoch)

@@ -155,8 +155,8 @@ async def test_describe_log_dirs(tmp_path: Path, version: int) -> None:
         error = DiskError(str(directories[1]), "file", "write to", OSError(5, "Input/output error"))
         node.node.broker.partitions.storage_failed(error)
         result = await client.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, version)
-        good, lost = result.results
-        assert good.error_code == 0
+        online, lost = result.results
+        assert online.error_code == 0
         assert (ErrorCode(lost.error_code), lost.topics) == (ErrorCode.KAFKA_STORAGE_ERROR, [])
 
 

@@ -68,8 +68,8 @@ async def test_reassign_list_and_cancel(version: int) -> None:
             [],
         )
         await exchange(alter_partition_reassignments.handle, node, reassign_request(None), version)
-        everything = ListPartitionReassignmentsRequest(topics=None)
-        listed = await exchange(list_partition_reassignments.handle, node, everything)
+        all_topics = ListPartitionReassignmentsRequest(topics=None)
+        listed = await exchange(list_partition_reassignments.handle, node, all_topics)
         assert listed.topics == []
         if version >= 1:
             request = reassign_request([1, 2], fixed=True)
@@ -87,10 +87,10 @@ async def test_elect_in_every_version(version: int) -> None:
         response = await exchange(elect_leaders.handle, node, named, version)
         codes = [ErrorCode(each.error_code) for each in response.replica_election_results[0].partition_result]
         assert codes == [ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-        everything = await exchange(
+        elected = await exchange(
             elect_leaders.handle, node, ElectLeadersRequest(topic_partitions=None), version
         )
-        assert [(each.topic, each.partition_result) for each in everything.replica_election_results] == [
+        assert [(each.topic, each.partition_result) for each in elected.replica_election_results] == [
             ("t", [])
         ]
         # Without an active controller each version returns the error where it has a field for it.

@@ -49,8 +49,8 @@ async def read_all(node: LiveNode, client: RawClient, topic: str = "t") -> list[
     found: list[tuple[int, bytes | None]] = []
     offset = 0
     while True:
-        part = await node.fetch(client, offset, topic)
-        records = records_in(part.records)
+        fetched = await node.fetch(client, offset, topic)
+        records = records_in(fetched.records)
         if not records:
             return found
         found += [(record.offset, record.value) for record in records]

@@ -36,5 +36,5 @@ def test_partitions_are_printed_in_the_input_syntax() -> None:
 
 
 def test_partitions_by_topic() -> None:
-    parts = [TopicPartition("a", 1), TopicPartition("a", 2), TopicPartition("b", 0)]
-    assert indexes_by_topic(parts) == {"a": [1, 2], "b": [0]}
+    partitions = [TopicPartition("a", 1), TopicPartition("a", 2), TopicPartition("b", 0)]
+    assert indexes_by_topic(partitions) == {"a": [1, 2], "b": [0]}

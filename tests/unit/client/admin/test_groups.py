@@ -216,8 +216,8 @@ def test_old_brokers_return_offsets_group_by_group() -> None:
     def respond(received: ReceivedRequest) -> ScriptedResponse:
         assert isinstance(received.message, OffsetFetchRequest)
         assert received.message.topics is None
-        part = fetch.OffsetFetchResponsePartition(partition_index=0, committed_offset=5, metadata=None)
-        topics = [fetch.OffsetFetchResponseTopic(name="t", partitions=[part])]
+        partition = fetch.OffsetFetchResponsePartition(partition_index=0, committed_offset=5, metadata=None)
+        topics = [fetch.OffsetFetchResponseTopic(name="t", partitions=[partition])]
         return fetch.OffsetFetchResponse(topics=topics if received.message.group_id == "g" else [])
 
     script = GroupScript({OffsetFetchRequest.API_KEY: (1, 7)})
@@ -265,9 +265,11 @@ def test_altering_offsets_is_retried_while_the_coordinator_loads() -> None:
 
 def test_altering_offsets_of_a_group_with_members_is_explained() -> None:
     script = GroupScript()
-    part = commit.OffsetCommitResponsePartition(partition_index=0, error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+    partition = commit.OffsetCommitResponsePartition(
+        partition_index=0, error_code=ErrorCode.UNKNOWN_MEMBER_ID
+    )
     script.responses[OffsetCommitRequest] = lambda received: commit.OffsetCommitResponse(
-        topics=[commit.OffsetCommitResponseTopic(name="t", partitions=[part])]
+        topics=[commit.OffsetCommitResponseTopic(name="t", partitions=[partition])]
     )
 
     async def action(admin: Admin, broker: ScriptedBroker) -> None:
@@ -282,14 +284,14 @@ def test_deleting_offsets() -> None:
         assert isinstance(received.message, OffsetDeleteRequest)
         if received.message.group_id == "absent":
             return forget.OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
-        parts = [
+        partitions = [
             forget.OffsetDeleteResponsePartition(partition_index=0),
             forget.OffsetDeleteResponsePartition(
                 partition_index=1, error_code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             ),
         ]
         return forget.OffsetDeleteResponse(
-            topics=[forget.OffsetDeleteResponseTopic(name="t", partitions=parts)]
+            topics=[forget.OffsetDeleteResponseTopic(name="t", partitions=partitions)]
         )
 
     script = GroupScript()

@@ -116,10 +116,10 @@ def test_ongoing_reassignments() -> None:
             assert found == {T1: OngoingReassignment((4, 5, 1, 2), (4, 5), (1, 2))}
             assert found[T1].target == (4, 5)
 
-    everything, named = run_with([response, response], action)
-    assert isinstance(everything, ListPartitionReassignmentsRequest)
+    all_topics, named = run_with([response, response], action)
+    assert isinstance(all_topics, ListPartitionReassignmentsRequest)
     assert isinstance(named, ListPartitionReassignmentsRequest)
-    assert everything.topics is None
+    assert all_topics.topics is None
     assert [(each.name, each.partition_indexes) for each in named.topics or []] == [("t", [0, 1])]
 
 

@@ -163,8 +163,8 @@ def test_an_abort_marker(newest: int) -> None:
 
     def respond(received: ReceivedRequest) -> ScriptedResponse:
         assert received.version == newest
-        part = WritableTxnMarkerPartitionResult(partition_index=0, error_code=codes.pop())
-        topic = WritableTxnMarkerTopicResult(name="t", partitions=[part])
+        partition = WritableTxnMarkerPartitionResult(partition_index=0, error_code=codes.pop())
+        topic = WritableTxnMarkerTopicResult(name="t", partitions=[partition])
         return WriteTxnMarkersResponse(markers=[WritableTxnMarkerResult(producer_id=7, topics=[topic])])
 
     script.responses[WriteTxnMarkersRequest] = respond

@@ -71,27 +71,27 @@ class Log:
             offset = received.message.topics[0].partitions[0].fetch_offset
             code = self.code or (0 if self.start <= offset <= self.end else ErrorCode.OFFSET_OUT_OF_RANGE)
             found = next((b for b in self.batches if read_header(b).last_offset >= offset), b"")
-            part = fetched.PartitionData(partition_index=0, error_code=code, records=found)
+            partition = fetched.PartitionData(partition_index=0, error_code=code, records=found)
             topic_id = received.message.topics[0].topic_id
             return fetched.FetchResponse(
-                responses=[fetched.FetchableTopicResponse(topic_id=topic_id, partitions=[part])]
+                responses=[fetched.FetchableTopicResponse(topic_id=topic_id, partitions=[partition])]
             )
         if isinstance(received.message, ListOffsetsRequest):
-            where = received.message.topics[0].partitions[0].timestamp
-            return self._listed(*self._offset(where))
+            timestamp = received.message.topics[0].partitions[0].timestamp
+            return self._listed(*self._offset(timestamp))
         raise KeyError
 
-    def _offset(self, where: int) -> tuple[int, int]:
-        if where == Spec.MAX_TIMESTAMP:
+    def _offset(self, timestamp: int) -> tuple[int, int]:
+        if timestamp == Spec.MAX_TIMESTAMP:
             return max(
                 ((r.offset, r.timestamp) for b in self.batches for r in read_records(b)), key=lambda r: r[1]
             )
-        return {Spec.EARLIEST: self.start, Spec.LATEST: self.end}[Spec(where)], -1
+        return {Spec.EARLIEST: self.start, Spec.LATEST: self.end}[Spec(timestamp)], -1
 
     def _listed(self, offset: int, timestamp: int) -> ScriptedResponse:
-        part = listed.ListOffsetsPartitionResponse(partition_index=0, offset=offset, timestamp=timestamp)
+        partition = listed.ListOffsetsPartitionResponse(partition_index=0, offset=offset, timestamp=timestamp)
         return listed.ListOffsetsResponse(
-            topics=[listed.ListOffsetsTopicResponse(name="t", partitions=[part])]
+            topics=[listed.ListOffsetsTopicResponse(name="t", partitions=[partition])]
         )
 
 

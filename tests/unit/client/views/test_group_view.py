@@ -57,8 +57,8 @@ class Groups:
                 )
                 return described.ConsumerGroupDescribeResponse(groups=[one, other])
             case OffsetFetchRequest():
-                part = fetched.OffsetFetchResponsePartitions(partition_index=0, committed_offset=2)
-                topic = fetched.OffsetFetchResponseTopics(name="t", partitions=[part])
+                partition = fetched.OffsetFetchResponsePartitions(partition_index=0, committed_offset=2)
+                topic = fetched.OffsetFetchResponseTopics(name="t", partitions=[partition])
                 seen = fetched.OffsetFetchResponseGroup(group_id="open", topics=[topic])
                 unseen = fetched.OffsetFetchResponseGroup(group_id="hidden", error_code=self.code)
                 return fetched.OffsetFetchResponse(groups=[seen, unseen])

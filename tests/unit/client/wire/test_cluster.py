@@ -170,8 +170,8 @@ async def test_list_offsets_is_sent_as_a_consumer() -> None:
     def script(received: ReceivedRequest) -> ScriptedResponse:
         if received.api_key != ListOffsetsRequest.API_KEY:
             raise KeyError
-        part = ListOffsetsPartitionResponse(partition_index=0, offset=5, timestamp=9, leader_epoch=2)
-        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[part])])
+        partition = ListOffsetsPartitionResponse(partition_index=0, offset=5, timestamp=9, leader_epoch=2)
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[partition])])
 
     async with ScriptedBroker(script) as broker:
         broker.topics = {"t": 1}

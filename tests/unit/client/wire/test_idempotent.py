@@ -54,15 +54,15 @@ class Log:
 def produced(received: ReceivedRequest) -> tuple[BatchHeader, bytes]:
     assert isinstance(received.message, ProduceRequest)
     (topic,) = received.message.topic_data
-    (part,) = topic.partition_data
-    assert part.records is not None
-    return read_header(part.records), bytes(part.records)
+    (partition,) = topic.partition_data
+    assert partition.records is not None
+    return read_header(partition.records), bytes(partition.records)
 
 
 def response(code: ErrorCode) -> ProduceResponse:
-    part = PartitionProduceResponse(index=0, error_code=code, base_offset=0)
+    partition = PartitionProduceResponse(index=0, error_code=code, base_offset=0)
     return ProduceResponse(
-        responses=[TopicProduceResponse(topic_id=b"t".ljust(16, b"_"), partition_responses=[part])]
+        responses=[TopicProduceResponse(topic_id=b"t".ljust(16, b"_"), partition_responses=[partition])]
     )
 
 

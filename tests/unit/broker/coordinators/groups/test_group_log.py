@@ -50,9 +50,9 @@ def batches(node: LiveNode, index: int = 0) -> list[BatchHeader]:
     headers: list[BatchHeader] = []
     offset = log.start_offset
     while offset < log.end_offset:
-        part = log.read(offset, 1 << 20, log.end_offset).slice
-        assert part is not None
-        headers += [header for _, header in iter_batches(part.read())]
+        log_slice = log.read(offset, 1 << 20, log.end_offset).slice
+        assert log_slice is not None
+        headers += [header for _, header in iter_batches(log_slice.read())]
         offset = headers[-1].last_offset + 1
     return headers
 

@@ -37,8 +37,8 @@ NOW = 4_000_000_000_000
 def logged(node: LiveNode) -> list[tuple[BatchHeader, TransactionLogValue | None]]:
     """Every record of the transaction log with the header of its batch."""
     log = node.partition(STATE).log
-    part = log.read(0, 1 << 20, log.end_offset).slice
-    data = memoryview(b"" if part is None else part.read())
+    log_slice = log.read(0, 1 << 20, log.end_offset).slice
+    data = memoryview(b"" if log_slice is None else log_slice.read())
     found: list[tuple[BatchHeader, TransactionLogValue | None]] = []
 
     for at, header in iter_batches(data):
