@@ -87,6 +87,8 @@ async def test_one_record_for_each_step(tmp_path: Path) -> None:
             await producer.send(b"a")
             await producer.send(b"b", index=1)
             await producer.end(commit=True)
+            # The response does not wait for the markers.
+            await until(lambda: states(node)[-1][0] is TxnState.COMPLETE_COMMIT)
             assert states(node)[before:] == [
                 (TxnState.EMPTY, epoch),
                 (TxnState.ONGOING, epoch),
