@@ -192,8 +192,8 @@ def test_failed_append(
             log._write = whole
             # No end was decided: the client may retry it or choose the other one.
             assert await producer.end(commit=False) is ErrorCode.NONE
+            await until(lambda: states(node)[-1][0] is TxnState.COMPLETE_ABORT)
             assert node.partition().log.last_stable_offset == 2
-            assert states(node)[-1][0] is TxnState.COMPLETE_ABORT
 
     with caplog.at_level(logging.ERROR):
         run(scenario())
