@@ -15,6 +15,7 @@ from typing import Protocol
 from ruslo.broker.partitions.ack_wait import AckResult, AckWait, Appended
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps
+from ruslo.machines.machine import MAX_ITEMS_PER_EVENT
 from ruslo.machines.txns.marker_requests import EndMarker, MarkerCodes, markers_of, response_of
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
@@ -76,15 +77,18 @@ class MarkerWriter:
         """Write markers. Returns the result itself if they are few and committed at once."""
         written = _Written()
         steps = self._append_all(markers, written)
-        work = self._scheduler.run(steps, priority=Priority.CLUSTER, name="transaction markers")
-        if work.done():
-            work.result()
+        # The markers of a small transaction are written within this call, however busy the event loop is.
+        is_small = sum(len(marker.partitions) for marker in markers) <= MAX_ITEMS_PER_EVENT
+        if is_small:
+            for _ in steps:
+                pass
             if not written.uncommitted:
                 return written.codes
         promise: asyncio.Future[MarkerCodes] = asyncio.get_running_loop().create_future()
-        if work.done():
+        if is_small:
             self._when_committed(written, promise)
         else:
+            work = self._scheduler.run(steps, priority=Priority.CLUSTER, name="transaction markers")
             work.add_done_callback(lambda _: self._when_committed(written, promise))
         return promise
 
