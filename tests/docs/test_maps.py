@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md, CONTRIBUTING.md and the READMEs of the rooms name files and functions that exist."""
+"""ARCHITECTURE.md, CONTRIBUTING.md and the READMEs of folders name files and functions that exist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,17 @@ import pytest
 from tests.docs.blocks import ROOT
 
 SOURCE = ROOT / "src/ruslo"
-PAGES = (ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted(SOURCE.rglob("README.md")))
+TESTS = ROOT / "tests"
+BESIDE = tuple(ROOT / name for name in ("examples", "requirements", "scripts"))
+PAGES = (
+    ROOT / "ARCHITECTURE.md",
+    ROOT / "CONTRIBUTING.md",
+    *(page for folder in (SOURCE, TESTS, *BESIDE) for page in sorted(folder.rglob("README.md"))),
+)
+WITHOUT_README = (
+    SOURCE / "console/static",  # the console serves every file in it; console/templates describes it
+    *(path for path in (TESTS / "unit").iterdir() if path.is_dir()),  # they mirror src/ruslo
+)
 SPAN = re.compile(r"`([A-Za-z_0-9/.-]+)`")
 HOP = re.compile(r"`([a-z_0-9/]+\.py): ([A-Za-z_0-9.]+)`")
 """A step of a walk: a file below src/ruslo, and the function or method in it."""
@@ -59,8 +69,13 @@ def test_the_walks_name_functions_that_exist() -> None:
     assert missing == []
 
 
-def test_every_room_has_a_readme() -> None:
-    rooms = [path for path in SOURCE.iterdir() if (path / "__init__.py").exists()]
-    assert rooms
-    for room in rooms:
-        assert (room / "README.md").exists(), room.name
+def test_every_folder_has_a_readme() -> None:
+    folders = {file.parent for root in (SOURCE, TESTS) for file in root.rglob("*") if file.is_file()}
+    missing = [
+        str(folder.relative_to(ROOT))
+        for folder in sorted(folders)
+        if not (folder / "README.md").exists()
+        and folder.name != "__pycache__"
+        and not any(folder.is_relative_to(each) for each in WITHOUT_README)
+    ]
+    assert missing == []
