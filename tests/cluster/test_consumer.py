@@ -17,6 +17,8 @@ import pytest
 import ruslo
 from ruslo import TopicPartition
 from ruslo.cli.running import with_admin
+from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.group_descriptions import GroupDescription
 from ruslo.client.admin.topics import NewTopic
 from ruslo.client.settings.setting import ClientConfigValue
 from ruslo.client.wire.raw import RawClient
@@ -298,6 +300,27 @@ def test_the_consumer_waits_for_offsets_of_an_open_transaction(
         for reader in readers:
             reader.join()
     assert seen == {(partition, offset) for partition in range(2) for offset in (7, 8, 9)}
+
+
+@in_every_protocol
+def test_closing_does_not_wait_for_the_offsets_of_an_assignment(
+    config: Config, topic: str, protocol: dict[str, ClientConfigValue]
+) -> None:
+    """The assignment has arrived, and no poll has handed it out."""
+    settings = {**config, **protocol, "isolation.level": "read_committed", "default.api.timeout.ms": 1000}
+    assigned: list[TopicPartition] = []
+    with ruslo.Consumer(settings) as consumer:
+        consumer.subscribe([topic], on_assign=assigned.extend)
+        bootstrap = str(config["bootstrap.servers"])
+        wait_until(lambda: with_admin(bootstrap, lambda admin: _is_assigned(admin, topic)))
+        assert assigned == []
+    # The coordinator may have sent the assignment, and the consumer not have received it.
+    assert set(assigned) <= {TopicPartition(topic, 0), TopicPartition(topic, 1)}
+
+
+async def _is_assigned(admin: Admin, group_id: str) -> bool:
+    found = (await admin.groups.describe([group_id]))[group_id]
+    return isinstance(found, GroupDescription) and any(member.assignment for member in found.members)
 
 
 @in_every_protocol

@@ -86,6 +86,7 @@ class Consumer(Generic[ConsumedK, ConsumedV]):
         self._last_delivered: list[confluent_kafka.Message] = []
         self._subscribed = False
         self._probed = False
+        self._closing = False
         self._rebalances = Rebalances(
             cooperative=settings.cooperative,
             start_positions=self._committed_positions if settings.read_committed else None,
@@ -339,6 +340,7 @@ class Consumer(Generic[ConsumedK, ConsumedV]):
 
     def _leave(self) -> None:
         self._store_processed()
+        self._closing = True
         self._handle.close()
         self._client.unusable = "the consumer is closed"
         self._queue.clear()
@@ -413,7 +415,8 @@ class Consumer(Generic[ConsumedK, ConsumedV]):
         librdkafka would fetch them itself, but if a rebalance interrupts its wait for a pending transactional
         commit, it falls back to ``auto.offset.reset`` as if there were no committed offset.
         """
-        if not partitions:
+        # An assignment may wait for this callback when the consumer closes. librdkafka fetches no offsets then.
+        if not partitions or self._closing:
             return {}
         found = self.committed(partitions)
         return {tp: offset for tp, offset in found.items() if offset is not None}
