@@ -235,6 +235,8 @@ NOT_OUR_FAULT = (
     "to exist, but it was missing. Creating",
     # Kafka logs this on a busy machine.
     "controller event queue overloaded",
+    # A controller that starts quickly registers with itself before it leads (NotControllerException).
+    "Unexpected error handling request RequestHeader(apiKey=CONTROLLER_REGISTRATION",
 )
 
 

@@ -415,7 +415,7 @@ class Consumer(Generic[ConsumedK, ConsumedV]):
         librdkafka would fetch them itself, but if a rebalance interrupts its wait for a pending transactional
         commit, it falls back to ``auto.offset.reset`` as if there were no committed offset.
         """
-        # An assignment may wait for this callback when the consumer closes. librdkafka fetches no offsets then.
+        # An assignment may arrive while the consumer closes. librdkafka fetches no offsets then.
         if not partitions or self._closing:
             return {}
         found = self.committed(partitions)
