@@ -133,7 +133,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
-        self._out.clear()
+        self._queue.close()
         self._transport = None
         while self._pending:
             self._pending.popleft().abandon()

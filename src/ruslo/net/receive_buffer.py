@@ -116,8 +116,13 @@ class ReceiveBuffer:
         self._memory.give_back(size)
 
     def close(self) -> None:
-        """The connection has ended."""
+        """The connection has ended. Without its callback it is freed at once, with the buffer."""
         self._closed = True
+        self._on_memory = _ignore
         if self.memory_bytes:
             size, self.memory_bytes = self.memory_bytes, 0
             self._memory.give_back(size)
+
+
+def _ignore() -> None:
+    """The connection has ended."""

@@ -21,6 +21,8 @@ JOINED_RANGE_BYTES = 16 * 1024
 WAKE_CHUNK_BYTES = 64 * 1024
 
 NO_DESCRIPTOR = -1
+_NO_TRANSPORT = asyncio.Transport()
+"""The transport of a closed connection."""
 
 
 class OpenFile(Protocol):
@@ -55,6 +57,11 @@ class SendQueue:
         self.chunks: deque[Chunk] = deque()
         self.paused = False
         """The socket takes no more bytes."""
+
+    def close(self) -> None:
+        """The connection has ended. Without its transport it is freed at once, not by the collector."""
+        self.chunks.clear()
+        self._transport = _NO_TRANSPORT
 
     def flush(self) -> bool:
         """Send until the queue is empty; False if the socket takes no more before.

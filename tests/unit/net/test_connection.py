@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import socket
 import struct
@@ -138,6 +139,28 @@ async def test_responses_are_sent_in_request_order() -> None:
         for reply, body in reversed(parked):
             reply.send((frame(body),))
         assert [await read_frame(reader) for _ in range(5)] == [bytes([n]) for n in range(1, 6)]
+
+
+async def test_closed_connection_is_freed_with_its_buffers() -> None:
+    """Without the garbage collector, which would keep megabytes for each until it runs."""
+    echo = Echo()
+
+    def living() -> int:
+        return sum(isinstance(each, Connection) for each in gc.get_objects())
+
+    async with serving(echo) as port:
+        gc.collect()
+        before = living()
+        gc.disable()
+        try:
+            async with client(port) as (reader, writer):
+                writer.write(frame(bytes(300_000)))
+                assert len(await read_frame(reader)) == 300_000
+            await until(lambda: not echo.server.connections)
+            echo.connections.clear()
+            await until(lambda: living() == before)
+        finally:
+            gc.enable()
 
 
 async def test_request_waits_for_the_responses_to_earlier_ones() -> None:
