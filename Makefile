@@ -22,9 +22,9 @@ demo: runtime ## a broker, live events and pipelines on Spark in this terminal (
 	@$(BIN)/ruslo demo $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
 # Files run in the order of their names: long ones (cluster, interop, pipeline) first, thousands of short unit tests last,
-# so both workers end at about the same time.
+# so all workers end at about the same time. A third worker uses the time in which tests of processes only wait.
 test: check ## check, then all tests: unit, cluster, interop (ARGS="-k name" for some)
-	@$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations=25 $(ARGS)
+	@$(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations=25 $(ARGS)
 
 quick: setup ## the unit tests of what changed since main, for the inner loop (BASE=commit for another start)
 	@tests=$$($(BIN)/python scripts/changed_tests.py $(BASE)); \

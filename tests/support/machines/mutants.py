@@ -286,6 +286,8 @@ class Mutant(NamedTuple):
     """The faults that reveal it; None: those of every run."""
     broken: Set[str]
     """The invariants that may break first."""
+    first_seed: int = 0
+    """Where the search begins: a seed that found the mutant."""
 
 
 MUTANTS: Mapping[str, Mutant] = {
@@ -307,8 +309,8 @@ MUTANTS: Mapping[str, Mutant] = {
     ),
     "ack-before-isr": Mutant(acknowledge_before_isr, None, {MIN_ISR_COPIES, ISR_HAS_COMMITTED}),
     "unchecked-wait-for-ack": Mutant(wait_without_checking_high_watermark, None, {NO_LOST_WAKE_UP}),
-    "early-end-of-reassignment": Mutant(complete_reassignment_early, None, {REASSIGNMENT_COMPLETES}),
-    "early-replica-deletion": Mutant(delete_replicas_early, None, {REPLICA_KEPT}),
+    "early-end-of-reassignment": Mutant(complete_reassignment_early, None, {REASSIGNMENT_COMPLETES}, 22),
+    "early-replica-deletion": Mutant(delete_replicas_early, None, {REPLICA_KEPT}, 54),
     "snapshot-without-producer-ids": Mutant(
         omit_producer_ids_from_snapshots, None, {SNAPSHOT_EQUALS_LOG, SEQUENCES}
     ),
@@ -321,19 +323,22 @@ MUTANTS: Mapping[str, Mutant] = {
         compact_without_recovery_point,
         {"kill_during_compaction": 3, "restart": 1},
         {PAGE_CACHE_KEPT},
+        21,
     ),
-    "compaction-of-open-transactions": Mutant(compact_open_transactions, None, {LAST_OF_KEY_KEPT}),
+    "compaction-of-open-transactions": Mutant(compact_open_transactions, None, {LAST_OF_KEY_KEPT}, 10),
     "reordered-requests": Mutant(reorder_requests, None, {ENDS_INCREASE}),
     "leave-without-response": Mutant(do_not_respond_to_leave, None, {ALL_RESPONDED}),
     "leader-without-data": Mutant(
         elect_replicas_without_data,
         {"damage": 3, "restart": 1},
         {ACKED_KEPT, ISR_HAS_COMMITTED},
+        11,
     ),
     "deletion-of-uncommitted-segments": Mutant(
         delete_uncommitted_segments,
         {"isolate": 3, "heal": 2, "shorten_retention": 1},
         {ONLY_EXPIRED_DELETED, ENDS_INCREASE},
+        23,
     ),
     "no-re-registration": Mutant(do_not_register_again, {"unregister": 1}, {PROGRESS}),
 }
