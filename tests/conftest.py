@@ -18,11 +18,11 @@ def pytest_configure() -> None:
     # The duration of an example depends on the load of the machine.
     settings.register_profile("ruslo", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("ruslo")
-    # A shell that runs the tests in the background has SIGINT ignored, and so would the commands they start,
-    # some of which are to be interrupted.
     # Commands must not find the profiles of the user who runs the tests.
     os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="ruslo-tests-config-")
     os.environ.pop("RUSLO_PROFILE", None)
+    # A shell that runs the tests in the background has SIGINT ignored, and so would the commands they start,
+    # some of which are to be interrupted.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
