@@ -18,6 +18,11 @@ TopicMaker = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
+def needs_java() -> None:
+    require_tool("java")
+
+
+@pytest.fixture(scope="session")
 def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     """One running node for all interop tests of this process; each test uses its own topics."""
     directory = tmp_path_factory.mktemp("node")

@@ -6,9 +6,8 @@ import pytest
 
 from ruslo.broker.node.bootstrap_features import initial_features
 from tests.support.tools.java_tools import tool_output
-from tests.support.tools.kafka_jars import java_available
 
-pytestmark = pytest.mark.skipif(not java_available(), reason="needs a Java runtime and Apache Kafka's jars")
+pytestmark = pytest.mark.usefixtures("needs_java")
 
 
 def test_new_cluster_finalizes_the_same_features_as_apache_kafka() -> None:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.interop.conftest import TopicMaker
+from tests.support.tools.programs import require_tool
 
 SOURCES = Path(__file__).with_name("franz_go")
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    go = shutil.which("go")
-    if go is None:
-        pytest.skip("go is not installed")
+    go = require_tool("go")
     program = tmp_path_factory.mktemp("franz-go") / "franz-go"
     command = [go, "build", "-o", str(program), "."]
     built = subprocess.run(command, cwd=SOURCES, capture_output=True, text=True, timeout=280)

@@ -23,7 +23,8 @@ from tests.support.groups.group_members import (
     topic_partitions,
 )
 from tests.support.tools.java_tools import JavaTools, tool_output
-from tests.support.tools.programs import require_tool
+
+pytestmark = pytest.mark.usefixtures("needs_java")
 
 TOOLS = "org.apache.kafka.tools"
 GROUPS = f"{TOOLS}.consumer.group.ConsumerGroupCommand"
@@ -31,11 +32,6 @@ HOUR_MS = 3_600_000
 ASSIGNORS = {"classic": "range", "consumer": "uniform"}
 OTHER = {"classic": "consumer", "consumer": "classic"}
 both_protocols = pytest.mark.parametrize("protocol", ["classic", "consumer"])
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _java() -> None:
-    require_tool("java")
 
 
 @pytest.fixture

@@ -14,14 +14,10 @@ from tests.support.brokers.node import Node
 from tests.support.clients.librdkafka import Sent, produce_all, read_records
 from tests.support.tools.java_tools import tool_output
 from tests.support.tools.kafka_jars import java_command
-from tests.support.tools.programs import require_tool
+
+pytestmark = pytest.mark.usefixtures("needs_java")
 
 TOOLS = "org.apache.kafka.tools"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _java() -> None:
-    require_tool("java")
 
 
 def test_topic_command(bootstrap: str) -> None:

@@ -22,9 +22,9 @@ from tests.support.protocol.values import (
     to_json,
     versions_of,
 )
-from tests.support.tools.kafka_jars import java_available, support_java_command
+from tests.support.tools.kafka_jars import support_java_command
 
-pytestmark = pytest.mark.skipif(not java_available(), reason="needs a Java runtime and Apache Kafka's jars")
+pytestmark = pytest.mark.usefixtures("needs_java")
 
 RANDOM_VALUES = 6
 """The number of random values for each version of a message, in addition to defaults and nulls."""

@@ -18,7 +18,7 @@ from ruslo.records.record import Record
 from ruslo.testing import EmbeddedBroker
 from tests.pipeline.source_topics import NOW, new_topic, produce, produce_raw, read
 from tests.support.brokers.kafka import ApacheKafka
-from tests.support.tools.kafka_jars import java_available
+from tests.support.tools.programs import require_tool
 from tests.support.txns.transactional_clients import new_transactional
 
 if TYPE_CHECKING:
@@ -262,11 +262,11 @@ class TestStreamingQueries:
             self.run_available(rows, "q", tmp_path)
 
 
-@pytest.mark.skipif(not java_available(), reason="Apache Kafka needs Java and Maven, or its jars")
 class TestApacheKafka:
     @pytest.fixture(scope="class")
     @classmethod
     def kafka(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
+        require_tool("java")
         node = ApacheKafka(tmp_path_factory.mktemp("kafka"))
         try:
             node.start()

@@ -35,8 +35,8 @@ ContextT = TypeVar("ContextT", covariant=True)
 RequestT = TypeVar("RequestT", covariant=True)
 
 MAX_ITEMS_PER_EVENT = 64
-"""``TimerFired`` handles at most this many timers, groups or ids: thousands may be due together. The rest is
-due at once, in another event. The driver's scheduler runs each event as one step, and requests in between."""
+"""One event handles at most this many timers, groups, ids or markers: thousands may be due together. The rest
+is due at once, in another event. The driver's scheduler runs requests between two events."""
 
 COORDINATOR_APPEND_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,

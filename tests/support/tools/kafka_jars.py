@@ -43,11 +43,6 @@ def _jars() -> Path:
     return kafka_home() / f"libs-{hashlib.sha256(POM.read_bytes()).hexdigest()[:8]}"
 
 
-def java_available() -> bool:
-    """Whether a Java runtime and Maven, or cached jars, are available."""
-    return shutil.which("java") is not None and (_jars().is_dir() or shutil.which("mvn") is not None)
-
-
 def kafka_classpath() -> str:
     """The class path of Apache Kafka's broker, clients and tools; downloads them on the first call."""
     libs = _jars()
