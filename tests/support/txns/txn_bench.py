@@ -21,7 +21,7 @@ from ruslo.machines.txns.errors import error_response
 from ruslo.machines.txns.events import (
     AllocateProducerId,
     ClusterChanged,
-    MarkersFenced,
+    MarkersRejected,
     MarkersResult,
     ProducerIdAllocated,
     RequestInfo,
@@ -118,7 +118,7 @@ class TxnBench(CoordinatorBench):
         self.allocations: list[AllocateProducerId] = []
         """Pending allocations of producer ids; empty while ``ids_available``."""
         self.ids_available = True
-        self.fenced: list[str] = []
+        self.rejected: list[str] = []
         self.coordinator_epoch = 7
         self._producer_ids = count(FIRST_PRODUCER_ID)
         self.shard = self._new_shard()
@@ -253,8 +253,8 @@ class TxnBench(CoordinatorBench):
         for effect in outcome.effects:
             if isinstance(effect, SendMarkers):
                 self.sends.append(effect)
-            elif isinstance(effect, MarkersFenced):
-                self.fenced.append(effect.transactional_id)
+            elif isinstance(effect, MarkersRejected):
+                self.rejected.append(effect.transactional_id)
             else:
                 self.allocations.append(effect)
                 if self.ids_available:

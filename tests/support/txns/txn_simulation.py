@@ -428,7 +428,7 @@ class TxnSimulation:
             self.receive_responses()
             bench.now_ms += 1_000
             self.fire_timers()
-        assert bench.fenced == []
+        assert bench.rejected == []
         assert not self.waiting, "a request never got a response"
         assert not self.decisions
         for transaction in bench.shard.state.transactions.values():

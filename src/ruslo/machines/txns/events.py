@@ -8,7 +8,7 @@ from ruslo.machines.machine import AppendCommitted, AppendFailed, Loaded, Reques
 from ruslo.machines.txns.cluster_view import ClusterView
 from ruslo.machines.txns.marker_requests import EndMarker, MarkerCodes
 from ruslo.machines.txns.records import TxnRecord
-from ruslo.model.errors import KafkaError
+from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.message import Message
 
 
@@ -48,13 +48,13 @@ class MarkersResult(NamedTuple):
     """None: the connection failed, and the markers may or may not be written."""
 
 
-class MarkersFenced(NamedTuple):
-    """An effect: report a transaction whose marker a partition rejects because it knows a newer epoch.
-
-    The transaction stays Prepare* until its coordinator is loaded again.
-    """
+class MarkersRejected(NamedTuple):
+    """An effect: report a transaction whose marker a partition rejects because it knows a newer epoch."""
 
     transactional_id: str
+    code: ErrorCode
+    """INVALID_PRODUCER_EPOCH: the transaction completes without this marker. TRANSACTION_COORDINATOR_FENCED:
+    it stays Prepare* until its coordinator is loaded again."""
 
 
 class ClusterChanged(NamedTuple):
@@ -63,7 +63,7 @@ class ClusterChanged(NamedTuple):
     view: ClusterView
 
 
-TxnEffect: TypeAlias = SendMarkers | AllocateProducerId | MarkersFenced
+TxnEffect: TypeAlias = SendMarkers | AllocateProducerId | MarkersRejected
 TxnEvent: TypeAlias = (
     Requested[Message, RequestInfo]
     | ProducerIdAllocated

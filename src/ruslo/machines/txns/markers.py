@@ -6,12 +6,17 @@ request to each node that leads partitions of the prepared transactions, and end
 | response for a partition                               | action                                        |
 |--------------------------------------------------------|-----------------------------------------------|
 | NONE                                                   | the partition is done                         |
-| INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED | stop: the partition knows a newer epoch       |
+| INVALID_PRODUCER_EPOCH                                 | the partition is done, see below              |
+| TRANSACTION_COORDINATOR_FENCED                         | stop: the partition knows a newer coordinator |
 | any other error, no response, no leader                | retry with the leader of that time            |
 | the partition was deleted                              | the partition is done                         |
 
-A transaction whose markers are fenced stays Prepare* until this node or another loads the shard again, with a
-newer coordinator epoch.
+A partition that knows a newer epoch of the producer has nothing open of the prepared transaction. It happens
+only after ``__transaction_state`` lost committed records. Apache Kafka stops there, and the transactional id
+stays Prepare* until the partition of its state has another leader.
+
+A transaction whose coordinator is fenced stays Prepare* until this node or another loads the shard again,
+with a newer coordinator epoch.
 
 A marker may be written twice, but two different markers are never written: a prepared transaction does not
 change, and the next transaction of the id cannot start before this one is complete.
@@ -27,7 +32,7 @@ from itertools import count
 from ruslo.machines.machine import Outcome
 from ruslo.machines.txns.cluster_view import NO_LEADER
 from ruslo.machines.txns.end_txn import complete
-from ruslo.machines.txns.events import MarkersFenced, MarkersResult, SendMarkers, TxnEffect
+from ruslo.machines.txns.events import MarkersRejected, MarkersResult, SendMarkers, TxnEffect
 from ruslo.machines.txns.marker_requests import EndMarker
 from ruslo.machines.txns.metadata import TxnMetadata
 from ruslo.machines.txns.outcome import MAX_BATCH_BYTES, TxnOutcome
@@ -39,7 +44,8 @@ from ruslo.machines.txns.transaction import Transaction
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TopicPartition
 
-_FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+_DONE = frozenset({ErrorCode.NONE, ErrorCode.INVALID_PRODUCER_EPOCH})
+_REJECTED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 _RETRY = TimerKey(TimerKind.RETRY)
 
 
@@ -80,25 +86,29 @@ class Markers:
 
     def apply_result(self, state: ShardState, event: MarkersResult) -> TxnOutcome:
         completed: list[TxnRecord] = []
-        fenced: list[TxnEffect] = []
+        rejected: list[TxnEffect] = []
         codes = {} if event.codes is None else event.codes
         for completion, partitions in self._in_flight.pop(event.send_id, ()):
             if completion.fenced:
                 continue
             producer_id = completion.prepared.producer_id
             results = [codes.get((producer_id, partition)) for partition in partitions]
-            if not _FENCED.isdisjoint(results):
+            rejected += (
+                MarkersRejected(completion.record.transactional_id, code)
+                for code in _REJECTED
+                if code in results
+            )
+            if ErrorCode.TRANSACTION_COORDINATOR_FENCED in results:
                 completion.fenced = True
                 self._unsent.pop(completion.record.transactional_id, None)
-                fenced.append(MarkersFenced(completion.record.transactional_id))
                 continue
             for partition, code in zip(partitions, results, strict=True):
-                if code == ErrorCode.NONE:
+                if code in _DONE:
                     completion.unmarked.discard(partition)
                 else:
                     completion.unsent.add(partition)
             self._update(state, completion, completed)
-        return Outcome(completed, effects=fenced)
+        return Outcome(completed, effects=rejected)
 
     def retry(self, state: ShardState) -> TxnOutcome:
         """Send and write again what failed, after the retry backoff or because leaders changed."""

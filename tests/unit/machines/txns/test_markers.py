@@ -173,11 +173,20 @@ def test_transaction_whose_topics_are_all_deleted_completes() -> None:
     assert bench.markers == []
 
 
-@pytest.mark.parametrize("code", [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED])
-def test_fenced_markers_stop_until_the_shard_is_reloaded(code: ErrorCode) -> None:
+def test_partition_that_knows_a_newer_producer_epoch_needs_no_marker() -> None:
     bench = ending(ORDERS_0, ORDERS_1)
-    bench.respond_to_markers(code)
-    assert bench.fenced == ["t"]
+    bench.respond_to_markers(ErrorCode.INVALID_PRODUCER_EPOCH)
+    assert bench.rejected == ["t"]
+    assert bench.state() is TxnState.PREPARE_COMMIT
+    bench.respond_to_markers()
+    assert bench.state() is TxnState.COMPLETE_COMMIT
+    assert [each.partition for each in bench.markers] == [ORDERS_1]
+
+
+def test_fenced_markers_stop_until_the_shard_is_reloaded() -> None:
+    bench = ending(ORDERS_0, ORDERS_1)
+    bench.respond_to_markers(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+    assert bench.rejected == ["t"]
     bench.respond_to_markers(ErrorCode.REQUEST_TIMED_OUT)
     bench.advance(10 * RETRY_MS)
     bench.change_cluster(default_cluster())
@@ -201,11 +210,8 @@ def test_other_transactions_of_the_request_continue_when_one_is_fenced() -> None
     b.send_end(commit=True)
     bench.commit()
     bench.commits_immediately = True
-    bench.respond_to_markers(
-        lambda marker: (
-            ErrorCode.INVALID_PRODUCER_EPOCH if marker.producer_id == a.producer_id else ErrorCode.NONE
-        )
-    )
+    fenced = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    bench.respond_to_markers(lambda marker: fenced if marker.producer_id == a.producer_id else ErrorCode.NONE)
     assert bench.state("a") is TxnState.PREPARE_COMMIT
     assert bench.state("b") is TxnState.COMPLETE_COMMIT
 

@@ -167,10 +167,17 @@ class TransactionCoordinator(Coordinator[TxnShard]):
             self._send_markers(shard, effect)
         elif isinstance(effect, AllocateProducerId):
             self._allocate_producer_id(shard, effect.allocation)
+        elif effect.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED:
+            logger.error(
+                "Transaction %r is prepared, but a partition with a newer coordinator epoch rejects its "
+                "marker. The transaction stays incomplete until %s has another leader.",
+                effect.transactional_id,
+                shard,
+            )
         else:
             logger.error(
-                "Transaction %r is prepared, but a partition with a newer producer or coordinator epoch "
-                "rejects its marker. The transaction stays incomplete until %s has another leader.",
+                "Completed transaction %r without a marker that a partition rejects because it knows a newer "
+                "producer epoch: %s lost records. 'ruslo txn find-hanging' shows what may be open there.",
                 effect.transactional_id,
                 shard,
             )

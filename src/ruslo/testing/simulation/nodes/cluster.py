@@ -122,6 +122,14 @@ class SimCluster:
             host.data_lost = False
         return True
 
+    def may_be_distrusted(self, host: SimHost) -> bool:
+        """While one host has lost data, the others must not be killed or unregistered.
+
+        The controller cannot tell either from a loss of power: an unregistered broker has no epoch to compare
+        with. If all may have lost data, the last leader is trusted (KIP-966), which may be the one that did.
+        """
+        return host.data_lost or not any(each.data_lost for each in self.hosts.values())
+
     def _is_in_sync(self, tp: TopicPartition, nodes: Sequence[Node]) -> bool:
         known = partition_in(nodes[0].metadata.image, tp)
         if known is None or any(partition_in(node.metadata.image, tp) != known for node in nodes):

@@ -65,6 +65,7 @@ class NodeFaults:
         self._clock = cluster.clock
         self._invariants = invariants
         self._random = random
+        self._operator = operator
         self._note = note
         self._actions: list[Callable[[], None]] = [
             getattr(operator, name, None) or getattr(self, f"_{name}")
@@ -80,17 +81,13 @@ class NodeFaults:
         hosts = [host for host in self._cluster.hosts.values() if host.is_up is up]
         return self._random.choice(hosts) if hosts else None
 
-    def _may_be_killed(self, host: SimHost) -> bool:
-        """While one host has lost data, the others must not be killed.
-
-        A killed host looks the same as one that lost power. If all may have lost data, the last leader is
-        trusted (KIP-966), which may be the one that lost power.
-        """
-        return host.data_lost or not any(each.data_lost for each in self._cluster.hosts.values())
+    def _may_lose_data(self) -> bool:
+        """Every other host has all acknowledged records, and none is about to be distrusted."""
+        return self._cluster.is_healthy() and not self._operator.unregistering
 
     def _kill(self) -> None:
         host = self._some_host()
-        if host is not None and self._may_be_killed(host):
+        if host is not None and self._cluster.may_be_distrusted(host):
             self._note(f"kill -9 of node {host.id}")
             host.kill()
             self._start_later(host)
@@ -98,13 +95,13 @@ class NodeFaults:
     def _kill_leader(self) -> None:
         tp = self._random.choice((*self._cluster.partitions, METADATA))
         host = self._controller() if tp == METADATA else self._cluster.leader(tp)
-        if host is not None and self._may_be_killed(host):
+        if host is not None and self._cluster.may_be_distrusted(host):
             self._note(f"kill -9 of node {host.id}, which leads {tp}")
             host.kill()
             self._start_later(host)
 
     def _kill_all(self) -> None:
-        if all(self._may_be_killed(host) for host in self._cluster.hosts.values()):
+        if all(self._cluster.may_be_distrusted(host) for host in self._cluster.hosts.values()):
             self._note("kill -9 of all nodes")
             for host in self._cluster.hosts.values():
                 host.kill()
@@ -113,7 +110,7 @@ class NodeFaults:
     def _lose_power(self) -> None:
         """A host may lose acknowledged records only if the others have them."""
         host = self._some_host()
-        if host is None or not (host.data_lost or self._cluster.is_healthy()):
+        if host is None or not (host.data_lost or self._may_lose_data()):
             return
         self._note(f"node {host.id} loses power")
         host.lose_power()
@@ -124,7 +121,7 @@ class NodeFaults:
 
         The other nodes have everything that is acknowledged.
         """
-        if not self._cluster.is_healthy():
+        if not self._may_lose_data():
             return
         hosts = list(self._cluster.hosts.values())
         damaged = self._random.choice(hosts)
@@ -184,7 +181,7 @@ class NodeFaults:
         The next controller must commit the record only together with one of its own epoch.
         """
         leader = self._controller()
-        if leader is None or leader.process is None or not self._may_be_killed(leader):
+        if leader is None or leader.process is None or not self._cluster.may_be_distrusted(leader):
             return
         raft = leader.node.raft if leader.node is not None else None
         assert raft is not None
@@ -210,7 +207,7 @@ class NodeFaults:
             self._clock.run_for(1)
             for host in self._cluster.hosts.values():
                 tp = _partition_being_swapped(host)
-                if tp is not None and self._may_be_killed(host) and self._random.random() < 0.5:
+                if tp is not None and self._cluster.may_be_distrusted(host) and self._random.random() < 0.5:
                     self._note(f"kill -9 of node {host.id}, which is compacting {tp}")
                     host.kill()
                     self._start_later(host)
@@ -218,7 +215,7 @@ class NodeFaults:
 
     def _lose_power_before_isr_expansion(self) -> None:
         """A replica that is about to join the ISR loses power while the controller decides."""
-        if not self._cluster.is_healthy():
+        if not self._may_lose_data():
             return
         controller = self._controller()
         tp = self._random.choice(self._cluster.partitions)

@@ -63,6 +63,8 @@ class Operator:
     def __post_init__(self) -> None:
         self._processes: list[ProcessLoop] = []
         self._open = 0
+        self.unregistering = 0
+        """Requests to unregister a broker that have no response yet."""
         self.deletions: list[Deletion] = []
 
     @property
@@ -140,7 +142,17 @@ class Operator:
     def unregister(self) -> None:
         """A live broker registers again by itself."""
         broker_id = self._random.choice(list(self._cluster.hosts))
-        self._submit(f"unregister broker {broker_id}", lambda admin: admin.brokers.unregister(broker_id))
+        if not self._cluster.may_be_distrusted(self._cluster.hosts[broker_id]):
+            return
+
+        async def send(admin: Admin) -> None:
+            self.unregistering += 1
+            try:
+                await admin.brokers.unregister(broker_id)
+            finally:
+                self.unregistering -= 1
+
+        self._submit(f"unregister broker {broker_id}", send)
 
     # -- voters ----------------------------------------------------------------------------------------------
 
