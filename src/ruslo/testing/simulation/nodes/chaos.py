@@ -193,6 +193,8 @@ class NodesChaos:
             self.clock.run_for(random.choice((20, 60, 150, 300, 450)))
             faults.inject()
         self._end_faults()
+        if self._is_void():
+            self.operator.abort_hanging_transactions()
         self._finish(clients)
         if not self._is_void():
             self._audit(clients)

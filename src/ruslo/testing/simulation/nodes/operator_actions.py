@@ -6,6 +6,9 @@ or be too busy to respond; but what it acknowledged must hold.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from random import Random
@@ -15,6 +18,8 @@ from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.configs import Change, Operation, Resource
 from ruslo.client.admin.leader_elections import ElectionType
 from ruslo.client.settings.bootstrap_servers import Address
+from ruslo.client.views.hanging_transactions import HangingTransaction, find_hanging_transactions
+from ruslo.client.views.txn_abort_plan import AbortRefused, plan_marker
 from ruslo.machines.controller.topic_image import PartitionImage
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
@@ -40,6 +45,8 @@ UNCLEAN_OPERATIONS: Mapping[str, int] = {**OPERATIONS, "elect_unclean_leaders": 
 MIN_REPLICAS = 2
 """As many as ``min.insync.replicas``."""
 MIN_VOTERS = 2
+HANGING_SEARCHES = 4
+HANGING_SEARCH_INTERVAL_S = 2.0
 
 
 class Deletion(NamedTuple):
@@ -154,6 +161,24 @@ class Operator:
 
         self._submit(f"unregister broker {broker_id}", send)
 
+    # -- transactions ----------------------------------------------------------------------------------------
+
+    def abort_hanging_transactions(self) -> None:
+        """The state partition may have lost what its coordinator knew of open transactions."""
+
+        async def send(admin: Admin) -> None:
+            for _ in range(HANGING_SEARCHES):
+                found = await find_hanging_transactions(
+                    admin, self._cluster.partitions, written_before_ms=sys.maxsize
+                )
+                for each in found:
+                    self._note(f"abort a hanging transaction: {each}")
+                    with contextlib.suppress(AbortRefused):  # it has ended in the meantime
+                        await _abort(admin, each)
+                await asyncio.sleep(HANGING_SEARCH_INTERVAL_S)
+
+        self._submit("abort hanging transactions", send)
+
     # -- voters ----------------------------------------------------------------------------------------------
 
     def remove_voter(self) -> None:
@@ -198,6 +223,11 @@ class Operator:
                 self._open -= 1
 
         self._processes.append(self._cluster.spawn(f"operator-{len(self._processes)}", program))
+
+
+async def _abort(admin: Admin, hanging: HangingTransaction) -> None:
+    plan = await plan_marker(admin, hanging.open.partition, hanging.open.start_offset, force=False)
+    await admin.transactions.write_abort_marker(plan.partition, plan.producer, plan.coordinator_epoch)
 
 
 def _is_reassigning(partition: PartitionImage | None) -> bool:
