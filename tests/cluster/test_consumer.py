@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -309,8 +310,15 @@ def test_closing_does_not_wait_for_the_offsets_of_an_assignment(
     """The assignment has arrived, and no poll has handed it out."""
     settings = {**config, **protocol, "isolation.level": "read_committed", "default.api.timeout.ms": 1000}
     assigned: list[TopicPartition] = []
+
+    def on_assign(partitions: list[TopicPartition]) -> None:
+        assigned.extend(partitions)
+        # librdkafka may never return from a callback that it runs inside its close.
+        callers = {(frame.name, frame.line) for frame in traceback.extract_stack()}
+        assert ("_leave", "self._handle.close()") not in callers
+
     with ruslo.Consumer(settings) as consumer:
-        consumer.subscribe([topic], on_assign=assigned.extend)
+        consumer.subscribe([topic], on_assign=on_assign)
         bootstrap = str(config["bootstrap.servers"])
         wait_until(lambda: with_admin(bootstrap, lambda admin: _is_assigned(admin, topic)))
         assert assigned == []
@@ -321,6 +329,18 @@ def test_closing_does_not_wait_for_the_offsets_of_an_assignment(
 async def _is_assigned(admin: Admin, group_id: str) -> bool:
     found = (await admin.groups.describe([group_id]))[group_id]
     return isinstance(found, GroupDescription) and any(member.assignment for member in found.members)
+
+
+@in_every_protocol
+def test_a_static_member_stays_in_the_group_when_it_closes(
+    config: Config, topic: str, protocol: dict[str, ClientConfigValue]
+) -> None:
+    bootstrap = str(config["bootstrap.servers"])
+    for _ in range(2):
+        with ruslo.Consumer({**config, **protocol, "group.instance.id": "one"}) as consumer:
+            consumer.subscribe([topic])
+            assert next(consumer).topic == topic
+        assert with_admin(bootstrap, lambda admin: _is_assigned(admin, topic))
 
 
 @in_every_protocol

@@ -47,6 +47,9 @@ _PLACEHOLDER_GROUP_ID = "ruslo-without-group"
 """librdkafka requires a group id even for consumers without a group."""
 _RETRY_BACKOFF_S = 0.05
 _POLL_MAX_S = 1.0
+_QUEUED_BATCH = 10_000
+_MAX_QUEUED_BATCHES = 100
+"""The number of messages that may be queued before a rebalance event."""
 _CALL_MAX_S = 1.0
 """The longest call into librdkafka: Python handles Ctrl-C between calls."""
 _log = logging.getLogger("ruslo.client")
@@ -341,9 +344,25 @@ class Consumer(Generic[ConsumedK, ConsumedV]):
     def _leave(self) -> None:
         self._store_processed()
         self._closing = True
-        self._handle.close()
-        self._client.unusable = "the consumer is closed"
-        self._queue.clear()
+        try:
+            self._end_rebalance()
+        finally:
+            self._handle.close()
+            self._client.unusable = "the consumer is closed"
+            self._queue.clear()
+
+    def _end_rebalance(self) -> None:
+        """Run the callbacks of a rebalance that no poll has handed out.
+
+        librdkafka's close would run them, but it may end the membership at the same time. It then drops the
+        assignment without a reply, and close never returns (seen in 1 of some 500 closes during a rebalance).
+        """
+        if self._subscribed and not self._settings.is_static_member:
+            # No other rebalance can begin now. A static member would leave the group.
+            self._handle.unsubscribe()
+        for _ in range(_MAX_QUEUED_BATCHES):
+            if len(self._handle.consume(_QUEUED_BATCH, 0)) < _QUEUED_BATCH:
+                break
 
     def _begin_poll(self) -> None:
         self._client.check_usable()

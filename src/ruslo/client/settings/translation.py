@@ -80,6 +80,7 @@ class ConsumerSettings(NamedTuple):
     has_group: bool
     auto_commit: bool
     cooperative: bool
+    is_static_member: bool
     read_committed: bool
 
 
@@ -137,6 +138,7 @@ def consumer_settings(config: Mapping[str, ClientConfigValue]) -> ConsumerSettin
         has_group=has_group,
         auto_commit=auto_commit,
         cooperative=strategy == _COOPERATIVE or settings.get("group.protocol") == "consumer",
+        is_static_member="group.instance.id" in settings,
         read_committed=checked.text("isolation.level") == "read_committed",
     )
 
