@@ -19,8 +19,12 @@ import org.apache.kafka.common.utils.Exit;
  * one per line.
  *
  * <pre>
- * {"main": CLASS, "arguments": [TEXT], "stdin": TEXT} -> {"returncode": N, "stdout": TEXT, "stderr": TEXT}
+ * {"main": CLASS, "arguments": [TEXT], "stdin": TEXT}
+ *     -> {"returncode": N, "stdout": TEXT, "stderr": TEXT, "left_open": TRUE_IF_A_CLIENT_IS}
  * </pre>
+ *
+ * Some tools leave it to the end of the process to close their clients. An open client tries to connect again and
+ * again when its broker is gone, so the process should be replaced.
  */
 public final class ToolRunner {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -87,6 +91,12 @@ public final class ToolRunner {
         response.put("returncode", exitCode == null ? 0 : exitCode);
         response.put("stdout", OUT.toString(StandardCharsets.UTF_8));
         response.put("stderr", ERR.toString(StandardCharsets.UTF_8));
+        response.put("left_open", hasOpenClient());
         return response;
+    }
+
+    private static boolean hasOpenClient() {
+        return Thread.getAllStackTraces().keySet().stream()
+            .anyMatch(thread -> thread.getName().startsWith("kafka-admin-client-thread"));
     }
 }

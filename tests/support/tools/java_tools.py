@@ -56,13 +56,7 @@ class JavaTools:
     """A Java process of its own, for commands that run beside a test; they run one after the other."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            support_java_command("ToolRunner"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        self._process: subprocess.Popen[str] | None = None
         self._thread = ThreadPoolExecutor(1)
 
     def begin(self, main_class: str, *arguments: str, stdin: str = "") -> Future[ToolResult]:
@@ -70,9 +64,8 @@ class JavaTools:
         return self._thread.submit(self._run, main_class, arguments, stdin)
 
     def stop(self) -> None:
-        self._process.kill()
+        self._kill()
         self._thread.shutdown()
-        self._process.communicate()
 
     def __enter__(self) -> Self:
         return self
@@ -83,12 +76,30 @@ class JavaTools:
         self.stop()
 
     def _run(self, main_class: str, arguments: tuple[str, ...], stdin: str) -> ToolResult:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
+        if self._process is None:
+            self._process = subprocess.Popen(
+                support_java_command("ToolRunner"),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
         request = {"main": main_class, "arguments": arguments, "stdin": stdin}
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
         if not line:
             raise RuntimeError(f"the Java process ended during {main_class}")
-        return ToolResult(" ".join((main_class, *arguments)), **json.loads(line))
+        response = json.loads(line)
+        if response.pop("left_open"):
+            self._kill()
+        return ToolResult(" ".join((main_class, *arguments)), **response)
+
+    def _kill(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
