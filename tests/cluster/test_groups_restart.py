@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.brokers.kafka import ApacheKafka
 from tests.support.brokers.node import Node
 from tests.support.brokers.ruslo import RusloNode
+from tests.support.clients.librdkafka import close_member
 from tests.support.groups.group_members import GROUP_NODE_PROPERTIES
 
 KILLS = 8
@@ -70,7 +71,7 @@ class Committer(threading.Thread):
                 self.acked = self.attempted
             else:
                 self.last_refusal = str(result.error)
-        self._consumer.close()
+        close_member(self._consumer)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.brokers.kafka import ApacheKafka
 from tests.support.brokers.node import Node
 from tests.support.brokers.ruslo import RusloNode
-from tests.support.clients.librdkafka import Settings
+from tests.support.clients.librdkafka import Settings, close_member
 from tests.support.groups.group_members import GROUP_NODE_PROPERTIES
 
 TOPIC = "steady"
@@ -83,7 +83,7 @@ class TimedMember(threading.Thread):
                 partition = message.partition()
                 assert partition is not None
                 self.arrivals.append((partition, time.monotonic()))
-        self._consumer.close()
+        close_member(self._consumer)
         self.assigned = frozenset()
 
     def stop(self) -> None:

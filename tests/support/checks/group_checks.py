@@ -19,7 +19,7 @@ from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from ruslo.protocol.messages.leave_group_response import LeaveGroupResponse
 from tests.support.checks.cli_checks import Cli
-from tests.support.clients.librdkafka import Settings, receive
+from tests.support.clients.librdkafka import Settings, close_member, receive
 from tests.support.groups.group_members import CLASSIC_PACE
 
 PROTOCOLS = ["classic", "consumer"]
@@ -54,7 +54,7 @@ def member(
         consumer.subscribe(list(topics))
         yield consumer
     finally:
-        consumer.close()
+        close_member(consumer)
 
 
 def poll_until(consumers: Sequence[Consumer], done: Callable[[], bool], timeout_s: float = 60) -> None:

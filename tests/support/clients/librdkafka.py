@@ -85,6 +85,12 @@ def read_records(
         consumer.close()
 
 
+def close_member(consumer: Consumer) -> None:
+    """Close a group member: librdkafka's close may hang in a rebalance that is not handled."""
+    consumer.consume(1_000, 0)
+    consumer.close()
+
+
 def receive(consumer: Consumer, count: int, timeout_s: float = 60) -> list[Message]:
     """The next `count` records of a consumer; AssertionError after the timeout."""
     messages: list[Message] = []

@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from tests.support.clients.librdkafka import Settings
+from tests.support.clients.librdkafka import Settings, close_member
 
 CLASSIC: Settings = {"session.timeout.ms": 3000, "heartbeat.interval.ms": 300}
 PROTOCOLS: dict[str, Settings] = {
@@ -86,7 +86,7 @@ class ChaosConsumer:
             read = [message for message in messages if message.error() is None]
             if read:
                 self._apply(read)
-        self._consumer.close()
+        close_member(self._consumer)
 
     def _apply(self, messages: list[Message]) -> None:
         rows = [(message.partition(), message.offset()) for message in messages]

@@ -19,7 +19,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from tests.support.clients.librdkafka import Settings
+from tests.support.clients.librdkafka import Settings, close_member
 from tests.support.groups.group_members import position_of
 
 CALL_S = 30
@@ -160,6 +160,7 @@ class Copier:
                 **(consumer_settings or {}),
             }
         )
+        self._closing = False
         self._incremental = (consumer_settings or {}).get("group.protocol") == "consumer"
         # With a callback librdkafka revokes partitions only within ``consume``, so never while their records
         # are in an open transaction: the next owner would copy them too.
@@ -168,6 +169,8 @@ class Copier:
     def _begin(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Start at the committed offsets. librdkafka itself would start at the beginning if the assignment
         changes while the open transaction of a dead worker delays an offset."""
+        if self._closing:
+            return
         assign = consumer.incremental_assign if self._incremental else consumer.assign
         assign(self._committed(partitions))
 
@@ -219,7 +222,8 @@ class Copier:
         return tps
 
     def close(self) -> None:
-        self._consumer.close()
+        self._closing = True
+        close_member(self._consumer)
 
 
 def _next_positions(messages: Iterable[Message]) -> list[TopicPartition]:
