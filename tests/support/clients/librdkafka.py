@@ -86,7 +86,10 @@ def read_records(
 
 
 def close_member(consumer: Consumer) -> None:
-    """Close a group member: librdkafka's close may hang in a rebalance that is not handled."""
+    """Close a group member: librdkafka's close may hang in a rebalance that is not handled.
+
+    Records that have arrived are dropped, so the member must not store their offsets by itself.
+    """
     consumer.consume(1_000, 0)
     consumer.close()
 
