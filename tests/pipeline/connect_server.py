@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from ruslo.pipeline.cache_folder import cache_folder
 from ruslo.pipeline.java import find_java_home
-from ruslo.pipeline.session import numba_cache_dir
 from tests.pipeline.conftest import SPARK_TEST_CONFIG
 from tests.pipeline.standalone_cluster import SPARK_HOME
 from tests.support.network.ports import free_port
@@ -43,7 +43,7 @@ def connect_server(folder: Path) -> Iterator[str]:
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "NUMBA_CACHE_DIR": str(numba_cache_dir()),
+        "NUMBA_CACHE_DIR": str(cache_folder("numba")),
     }
     log = folder / "connect-server.log"
     with log.open("wb") as output:

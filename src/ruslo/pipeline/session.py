@@ -8,12 +8,13 @@ import socket
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from ruslo.model.errors import ConfigError
 from ruslo.model.extras import install_extra
+from ruslo.pipeline.cache_folder import cache_folder
+from ruslo.pipeline.class_archive import DRIVER_OPTIONS, java_options
 from ruslo.pipeline.java import find_java_home
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def new_session(
     ``config`` are Spark settings, which override the defaults. ``master`` is any Spark master, or a Spark
     Connect address, ``sc://host:port``.
     """
-    os.environ.setdefault(_NUMBA_CACHE, str(numba_cache_dir()))
+    os.environ.setdefault(_NUMBA_CACHE, str(cache_folder("numba")))
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
@@ -64,11 +65,18 @@ def new_session(
     else:
         _prepare_environment(master)
         builder = builder.master(master)
+        config = _with_class_archive(config or {})
     for key, value in {**_defaults(master), **(config or {})}.items():
         builder = builder.config(key, value)
     spark = _start(builder, master)
     register(spark)
     return spark
+
+
+def _with_class_archive(config: Mapping[str, str]) -> dict[str, str]:
+    given = config.get(DRIVER_OPTIONS, "")
+    # The JVM that builds the archive runs while it does not exist.
+    return {**config, DRIVER_OPTIONS: f"{java_options()} {given}".strip()}
 
 
 def _start(builder: SparkSession.Builder, master: str) -> SparkSession:
@@ -141,18 +149,3 @@ def is_session_setting(name: str) -> bool:
 
 def is_local(master: str) -> bool:
     return master.startswith("local")
-
-
-def numba_cache_dir() -> Path:
-    """The cache of compiled code between runs: in the user's cache folder, or a temporary folder per user."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = home / "ruslo" / "numba"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK):
-            return folder
-    except OSError:
-        pass  # service accounts often have no writable home; the temporary folder works as well
-    import tempfile
-
-    return Path(tempfile.gettempdir()) / f"ruslo-numba-{os.getuid()}"

@@ -56,6 +56,8 @@ class JavaTools:
     """A Java process of its own, for commands that run beside a test; they run one after the other."""
 
     def __init__(self) -> None:
+        # The first call on a machine downloads Kafka: that must not count as time of a command.
+        self._command = support_java_command("ToolRunner")
         self._process: subprocess.Popen[str] | None = None
         self._thread = ThreadPoolExecutor(1)
 
@@ -78,7 +80,7 @@ class JavaTools:
     def _run(self, main_class: str, arguments: tuple[str, ...], stdin: str) -> ToolResult:
         if self._process is None:
             self._process = subprocess.Popen(
-                support_java_command("ToolRunner"),
+                self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from ruslo.model.errors import ConfigError
-from ruslo.pipeline.session import is_local, is_session_setting, new_session, numba_cache_dir
+from ruslo.pipeline.session import is_local, is_session_setting, new_session
 from tests.support.network.ports import free_port
 
 
@@ -20,20 +19,6 @@ def test_only_pipelines_load_spark(module: str) -> None:
     program = f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
-
-
-def test_compiled_code_is_cached_in_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert numba_cache_dir() == tmp_path / "ruslo" / "numba"
-    assert numba_cache_dir().is_dir()
-
-
-def test_compiled_code_is_cached_in_a_temporary_folder_without_a_writable_home(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert numba_cache_dir().name.startswith("ruslo-numba-")
 
 
 @pytest.mark.parametrize(

@@ -171,6 +171,7 @@ def _connected(
 def _spark(
     pipelines: Sequence[Pipeline], master: str, environment: Path | None, given: Mapping[str, str]
 ) -> Iterator[SparkSession]:
+    from ruslo.pipeline.class_archive import build_in_background
     from ruslo.pipeline.pack.environment import packed_settings
     from ruslo.pipeline.runner.spark_settings import shared_settings
     from ruslo.pipeline.session import new_session
@@ -187,6 +188,8 @@ def _spark(
                 spark = new_session(name, master, shared_settings(pipelines, {**folders, **packed, **given}))
         finally:
             signal.signal(signal.SIGTERM, before)
+        if (archive := build_in_background()) is not None:
+            hint(f"Building a class archive in the background, once: Spark starts faster with it. {archive}")
         try:
             yield spark
         finally:

@@ -33,7 +33,7 @@ def test_a_plaintext_client_at_a_tls_listener(tmp_path: Path) -> None:
 def test_a_tls_client_at_a_plaintext_listener() -> None:
     async def run() -> None:
         async with ScriptedBroker() as broker:
-            await asyncio.to_thread(check_reachable, f"127.0.0.1:{broker.port}", encrypted=True)
+            await asyncio.to_thread(check_reachable, f"127.0.0.1:{broker.port}", encrypted=True, timeout_s=1)
 
     with pytest.raises(WrongSecurityProtocol, match=r"is a listener without TLS.*to PLAINTEXT"):
         asyncio.run(run())
@@ -50,7 +50,7 @@ def test_a_server_that_does_not_respond() -> None:
 def test_a_server_that_is_not_a_broker(response: bytes) -> None:
     async def run() -> None:
         async with ScriptedBroker(lambda received: response) as server:
-            await asyncio.to_thread(check_reachable, f"127.0.0.1:{server.port}")
+            await asyncio.to_thread(check_reachable, f"127.0.0.1:{server.port}", timeout_s=1)
 
     with pytest.raises(ConnectionLost, match="does not respond like a Kafka broker"):
         asyncio.run(run())
