@@ -30,7 +30,7 @@ def counts_of(seen: list[list[int]]) -> Counter[int]:
 
 
 def test_each_record_arrives_once_despite_kills(tmp_path: Path) -> None:
-    records, per_batch = (200_000, 2_000) if SOAK else (7_200, 400)
+    records, per_batch = (200_000, 2_000) if SOAK else (4_800, 400)
     with RusloNode(tmp_path / "node") as node:
         make_topics(node.bootstrap, records)
         with Chaos(
@@ -59,7 +59,7 @@ def test_at_least_once_repeats_records_after_kills(tmp_path: Path) -> None:
 
 
 def repeats_records_when_killed(path: Path, seed: int) -> bool:
-    records = 4_800
+    records = 2_400
     with RusloNode(path / "node") as node:
         make_topics(node.bootstrap, records)
         checkpoint = path / "checkpoint"
@@ -72,7 +72,7 @@ def repeats_records_when_killed(path: Path, seed: int) -> bool:
 
 def test_each_record_arrives_once_with_apache_kafka(tmp_path: Path) -> None:
     require_tool("java")
-    records = 200_000 if SOAK else 4_800
+    records = 200_000 if SOAK else 2_800
     node: Node = ApacheKafka(tmp_path / "node")
     with node:
         make_topics(node.bootstrap, records)

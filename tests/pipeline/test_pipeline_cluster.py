@@ -13,7 +13,7 @@ from tests.pipeline.pipelines import SHORT_LIVED_SPARK, RunningPipeline, create,
 from tests.pipeline.standalone_cluster import standalone_cluster
 from tests.support.checks.cli_checks import Cli
 
-RECORDS = 2_000
+RECORDS = 1_200
 PIPELINE = """\
 source: {name: numbers, type: topic, topic: numbers, schema: n INT, max_records_per_batch: 200}
 steps:
