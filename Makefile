@@ -21,8 +21,7 @@ runtime:
 demo: runtime ## a broker, live events and pipelines on Spark in this terminal (SECONDS=30 to end by itself)
 	@$(BIN)/ruslo demo $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
-# Files run in the order of their names: long ones (cluster, interop, pipeline) first, thousands of short unit tests last,
-# so all workers end at about the same time. A third worker uses the time in which tests of processes only wait.
+# The order of the files is that of tests/conftest.py. A third worker uses the time in which tests of processes only wait.
 test: check ## check, then all tests: unit, cluster, interop (ARGS="-k name" for some)
 	@$(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations=25 $(ARGS)
 

@@ -73,6 +73,10 @@ TEST_PACKAGES = [
     SystemPackage("chromium", "tests of the console in a real browser", _has_command("chromium")),
     SystemPackage("kcat", "interop tests with kcat", _has_command("kcat")),
     SystemPackage("openssl", "certificates for tests of TLS clients", _has_command("openssl")),
+    SystemPackage("krb5-kdc", "tests of Kerberos logins", Path("/usr/sbin/krb5kdc").exists),
+    SystemPackage("krb5-admin-server", "tests of Kerberos logins", _has_command("kadmin.local")),
+    SystemPackage("krb5-user", "tests of Kerberos logins", _has_command("kinit")),
+    SystemPackage("libkrb5-dev", "builds the library of Kerberos logins", _has_command("krb5-config")),
     SystemPackage("gcc", "builds the load program of the benchmark", _has_command("gcc")),
     SystemPackage(
         "libc6-dev", "builds the load program of the benchmark", Path("/usr/include/stdio.h").exists
@@ -97,6 +101,8 @@ def main(arguments: list[str]) -> int:
         install_python_packages(profile)
     if profile == "dev":
         install_system_packages(TEST_PACKAGES)
+        if _has_command("krb5-config")() and not is_stamped("kerberos"):
+            install_kerberos()
     install_system_packages(RUNTIME_PACKAGES, optional=True)
     fetch_console_assets()
     return 0
@@ -120,10 +126,11 @@ def stamp_file(profile: str) -> Path:
 
 def is_installed(profile: str) -> bool:
     """True if this profile, or ``dev``, which contains it, is installed as locked."""
-    return any(
-        stamp_file(candidate).exists() and stamp_file(candidate).read_text() == set_up_digest(candidate)
-        for candidate in {profile, "dev"}
-    )
+    return is_stamped(profile) or is_stamped("dev")
+
+
+def is_stamped(profile: str) -> bool:
+    return stamp_file(profile).exists() and stamp_file(profile).read_text() == set_up_digest(profile)
 
 
 def create_environment() -> None:
@@ -152,6 +159,14 @@ def install_python_packages(profile: str) -> None:
     run([*pinned, *source, "-r", str(lock_file(profile))])
     run([*pip, "--no-index", "--no-build-isolation", "--no-deps", "--editable", str(ROOT)])
     stamp_file(profile).write_text(set_up_digest(profile))
+
+
+def install_kerberos() -> None:
+    """The extra 'kerberos' is built against the Kerberos library of the system."""
+    pip = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]
+    build = ["--only-binary", ":all:", "--no-build-isolation", "--no-binary", "gssapi"]
+    run([*pip, *build, "-r", str(lock_file("kerberos"))])
+    stamp_file("kerberos").write_text(set_up_digest("kerberos"))
 
 
 def install_system_packages(packages: list[SystemPackage], *, optional: bool = False) -> None:

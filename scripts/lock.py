@@ -11,6 +11,7 @@ PROFILES = {
     "build": ["--group", "build"],
     "runtime": ["pyproject.toml", "--extra", "spark", "--extra", "console", "--group", "build"],
     "dev": ["pyproject.toml", "--extra", "spark", "--extra", "console", "--group", "dev"],
+    "kerberos": ["pyproject.toml", "--extra", "kerberos", "--constraint", "requirements/dev.lock"],
 }
 
 

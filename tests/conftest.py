@@ -7,6 +7,8 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -40,14 +42,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+BUSY = ("pipeline", "sim")
+"""Folders whose tests compute. Those of the others, except unit tests, mostly wait for processes."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # Spark starts faster in all other tests with the archive that these tests build.
-    items.sort(key=lambda item: item.path.name != "test_class_archive.py")
+    """Let files that compute alternate with files that wait, so the workers use the processors all the time.
+
+    Thousands of short unit tests come last, so all workers end at about the same time.
+    """
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    # Spark starts faster in all other tests with the archive that this file's tests build.
+    first = [path for path in files if path.name == "test_class_archive.py"]
+    folders = {path: path.relative_to(Path(__file__).parent).parts[0] for path in files}
+    busy = [path for path in files if folders[path] in BUSY and path not in first]
+    short = [path for path in files if folders[path] == "unit"]
+    waiting = [path for path in files if path not in {*first, *busy, *short}]
+    alternating = [path for pair in zip_longest(busy, waiting) for path in pair if path is not None]
+    items[:] = [item for path in (*first, *alternating, *short) for item in files[path]]
 
 
 @pytest.fixture(autouse=True, scope="session")
-def own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep pipelines of tests apart from those of the user."""
+def own_state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keep the pipelines of tests apart from those of the user."""
+    folder = tmp_path_factory.mktemp("state")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
-        yield
+        patch.setenv("XDG_STATE_HOME", str(folder))
+        yield folder
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_pipelines_of_other_files(own_state_folder: Path) -> None:
+    for each in own_state_folder.iterdir():
+        shutil.rmtree(each)

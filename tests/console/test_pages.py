@@ -18,7 +18,7 @@ from ruslo.model.topics import TopicPartition
 from ruslo.runs.dead_letters import PARTITION, REASON, TOPIC
 from ruslo.runs.folder import RunFolder
 from ruslo.testing import EmbeddedBroker
-from ruslo.testing.cluster_layout import free_ports
+from ruslo.testing.ports import reserve_ports
 from tests.support.console.console import (
     ConsoleProcess,
     Visitor,
@@ -170,7 +170,7 @@ def test_an_unreachable_cluster_is_shown_and_recovers(browser: Browser) -> None:
 
 
 def test_produce_latency_comes_from_broker_metrics(browser: Browser) -> None:
-    (port,) = free_ports(1)
+    (port,) = reserve_ports(1)
     metrics = {"ruslo.metrics.listener": f"127.0.0.1:{port}"}
     with EmbeddedBroker(metrics) as own, ConsoleProcess(own.bootstrap) as console:
         visitor = Visitor(browser, console.address)

@@ -70,19 +70,24 @@ def test_a_copy_is_exactly_once_through_aborts_and_takeovers(
     sent = [str(number).encode() for number in range(300)]
     produce_all(bootstrap, source, [Sent(value, key=value) for value in sent])
     first = Copier(bootstrap, source, target, group, f"{group}-copier")
-    for number in range(6):
-        assert first.step(20, commit=number % 3 != 1)
+    copied = _copy(first, 120, abort_every=3)
     # The second worker has the same transactional id and group: no record is copied twice.
     first.close()
     second = Copier(bootstrap, source, target, group, f"{group}-copier")
-    deadline = time.monotonic() + 60
-    number, idle = 0, 0
-    while idle < 4:
-        assert time.monotonic() < deadline
-        idle = 0 if second.step(20, commit=number % 4 != 1) else idle + 1
-        number += 1
+    _copy(second, len(sent) - copied, abort_every=4)
     second.close()
     assert Counter(read_committed(bootstrap, target, 2)) == Counter(sent)
+
+
+def _copy(copier: Copier, count: int, *, abort_every: int) -> int:
+    """Copy at least this many records, with aborted transactions among the others; returns their number."""
+    copied, transactions = 0, 0
+    while copied < count:
+        commit = transactions % abort_every != 1
+        size = copier.step(20, commit=commit)
+        copied += size * commit
+        transactions += size > 0
+    return copied
 
 
 def test_offsets_of_an_open_transaction_are_not_returned(

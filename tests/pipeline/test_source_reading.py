@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -208,7 +209,8 @@ class TestDataLoss:
 
         topic = new_topic(bootstrap)
         produce(bootstrap, topic, [bytes(1000)] * 20_000, per_batch=500)
-        expected = parse(bootstrap, streaming=False, subscribe=topic)
+        # Small chunks: the thread waits for the decoder long before it has fetched everything.
+        expected = replace(parse(bootstrap, streaming=False, subscribe=topic), fetch_bytes=100_000)
         (task,) = plan(bootstrap, subscribe=topic)
         before = set(threading.enumerate())
         batches = read_task(task, expected, schema_of(expected))

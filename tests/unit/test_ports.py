@@ -16,6 +16,8 @@ ALLOWED = {
         "time.thread_time_ns"
     },  # CPU time, which the clock port does not measure.
     "broker/node/log_lines.py": {"time.gmtime"},  # A format, not the current time.
+    "net/sasl/oauth_tokens.py": {"secrets.token_urlsafe"},  # Ids and nonces that no attacker may predict.
+    "net/sasl/scram.py": {"secrets.token_bytes", "secrets.token_urlsafe"},
     "storage/cleaner/cpu_priority.py": {"time.monotonic_ns"},  # The cleaner is a separate process.
     "storage/cleaner/job.py": {"time.monotonic"},
     "storage/cleaner/throttle.py": {"time.monotonic", "time.sleep"},

@@ -63,19 +63,15 @@ def replace_topic(
     return overrides
 
 
-def replace_broker(
-    broker: BrokerConfig, new: Mapping[str, str | None], *, per_broker: bool
-) -> dict[str, str]:
-    """Validate all new dynamic configs together with the rest of this broker's configuration."""
+def replace_broker(broker: BrokerConfig, new: Mapping[str, str | None], *, per_broker: bool) -> BrokerConfig:
+    """The configuration of this broker with all new dynamic configs; raises KafkaError if it is invalid."""
     overrides = replace_broker_keys(new, per_broker=per_broker)
     try:
         if per_broker:
-            BrokerConfig(broker.static, broker.default_overrides, overrides)
-        else:
-            BrokerConfig(broker.static, overrides, broker.broker_overrides)
+            return BrokerConfig(broker.static, broker.default_overrides, overrides)
+        return BrokerConfig(broker.static, overrides, broker.broker_overrides)
     except InvalidConfig as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
-    return overrides
 
 
 def alter_broker_keys(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable, Mapping
+from copy import copy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -24,8 +25,11 @@ from ruslo.config.listeners import (
     with_reachable_host,
 )
 from ruslo.config.log_config import LogConfig, apply_topic_overrides, log_defaults
+from ruslo.config.providers import resolve_providers
 from ruslo.config.rules.broker import broken_rules, warnings
 from ruslo.config.validators import ConfigValue
+from ruslo.model.principals import Principal, parse_principal
+from ruslo.model.secret import Secret
 
 # Properties that are passed to plug-ins.
 _PLUGIN_PREFIXES = ("config.providers.", "rlmm.config.", "rsm.config.")
@@ -65,7 +69,7 @@ class BrokerConfig:
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> BrokerConfig:
         """Raises InvalidConfig, whose ``problems`` lists every invalid property."""
-        return cls(properties)
+        return cls(resolve_providers(properties))
 
     def with_dynamic(
         self, default_overrides: Mapping[str, str], broker_overrides: Mapping[str, str]
@@ -117,6 +121,11 @@ class BrokerConfig:
         if value is None:
             return ()
         assert isinstance(value, tuple), f"{key} is not a list but {value!r}"
+        return value
+
+    def secret(self, key: builtins.str) -> Secret | None:
+        value = self._values[key]
+        assert value is None or isinstance(value, Secret), f"{key} is not a secret"
         return value
 
     def is_set(self, key: builtins.str) -> builtins.bool:
@@ -234,11 +243,46 @@ class BrokerConfig:
         name = self.opt_str("inter.broker.listener.name")
         return (name or self.str("security.inter.broker.protocol")).upper()
 
+    def of_listener(self, listener_name: builtins.str, mechanism: builtins.str | None = None) -> BrokerConfig:
+        """The configuration with the values of one listener, and of one of its SASL mechanisms.
+
+        ``listener.name.NAME.MECHANISM.KEY`` overrides ``listener.name.NAME.KEY``, which overrides ``KEY``.
+        """
+        view = copy(self)
+        prefix = f"listener.name.{listener_name.lower()}."
+        overrides = {
+            base: text
+            for name, text in self._effective.items()
+            if name.startswith(prefix) and (base := name.removeprefix(prefix)) in BROKER
+        }
+        if mechanism is not None:
+            prefix += f"{mechanism.lower()}."
+            overrides |= {
+                base: text
+                for name, text in self._effective.items()
+                if name.startswith(prefix) and (base := name.removeprefix(prefix)) in BROKER
+            }
+        view._effective = {**self._effective, **overrides}
+        view._values = {
+            **self._values,
+            **{name: BROKER[name].parse(text) for name, text in overrides.items()},
+        }
+        return view
+
     def enabled_sasl_mechanisms(self, listener_name: builtins.str) -> tuple[builtins.str, ...]:
         """The SASL mechanisms of a listener; its own value overrides the common one."""
-        key = "sasl.enabled.mechanisms"
-        own = self._effective.get(f"listener.name.{listener_name.lower()}.{key}")
-        return self.list(key) if own is None else tuple(part.strip() for part in own.split(","))
+        return self.of_listener(listener_name).list("sasl.enabled.mechanisms")
+
+    @cached_property
+    def super_users(self) -> frozenset[Principal]:
+        """``super.users``: principals separated by semicolons. Raises InvalidConfig."""
+        key = "super.users"
+        try:
+            listed = (part.strip() for part in self.str(key).split(";"))
+            return frozenset(parse_principal(part) for part in listed if part)
+        except ValueError as error:
+            fix = "write principals separated by semicolons, e.g. User:admin;User:broker"
+            raise InvalidConfig(ConfigProblem(key, self.str(key), str(error), fix)) from None
 
     @cached_property
     def quorum_voters(self) -> Mapping[builtins.int, HostPort]:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from ruslo.config.validators import ConfigValue, Items, Range, Validator
 from ruslo.model.errors import ConfigError
+from ruslo.model.secret import HIDDEN, Secret
 
 # Compiled on first use: compiling costs more than building all tables, and few starts need it.
 _DECIMAL: Final = r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]?"
@@ -21,14 +22,8 @@ _NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "+Infinity": "inf", "-Infinity":
 _BLANKS: Final = "".join(map(chr, range(33)))
 _BLANKS_AROUND_COMMAS: Final = " \t\n\v\f\r"
 _LISTENER_PREFIX: Final = "listener.name."
-# These can name a SASL mechanism as well: listener.name.NAME.MECHANISM.KEY (KIP-103, KIP-85).
-_PER_MECHANISM: Final = (
-    "sasl.jaas.config",
-    "sasl.login.callback.handler.class",
-    "sasl.login.class",
-    "sasl.server.callback.handler.class",
-    "connections.max.reauth.ms",
-)
+# A property can be set for one mechanism of a listener: listener.name.NAME.MECHANISM.KEY (KIP-85).
+_MECHANISM_PREFIXES: Final = ("plain.", "scram-sha-256.", "scram-sha-512.", "oauthbearer.", "gssapi.")
 
 
 class ConfigType(enum.IntEnum):
@@ -115,6 +110,10 @@ class ConfigKey(NamedTuple):
     """DescribeConfigs shows an internal property only if it is set, as in Kafka."""
     has_effect: bool = True
     """False: the property is validated and shown, but nothing in Ruslo reads it."""
+    refusal: str | None = None
+    """Why Ruslo cannot do what the property promises, and the fix: only its default, and what ``accepted``
+    lists, is valid."""
+    accepted: tuple[str, ...] = ()
 
     @property
     def sensitive(self) -> bool:
@@ -135,10 +134,13 @@ class ConfigKey(NamedTuple):
         problem = self.validator.problem(value) if self.validator else None
         if problem is not None:
             raise self.invalid(text, problem.reason, problem.fix)
+        if self.refusal is not None and value != self.default and value not in self.accepted:
+            reason, _, fix = self.refusal.partition(": ")
+            raise self.invalid(text, reason, fix)
         return value
 
     def invalid(self, text: str | None, reason: str, fix: str) -> InvalidConfig:
-        return InvalidConfig(ConfigProblem(self.name, "[hidden]" if self.sensitive else text, reason, fix))
+        return InvalidConfig(ConfigProblem(self.name, HIDDEN if self.sensitive else text, reason, fix))
 
     def _expected(self) -> str:
         """A valid value in words, within the limits of the type and of the validator."""
@@ -156,6 +158,8 @@ class ConfigKey(NamedTuple):
         """A value as Kafka prints it."""
         if value is None or isinstance(value, str):
             return value
+        if isinstance(value, Secret):
+            return str(value)
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, tuple):
@@ -166,6 +170,14 @@ class ConfigKey(NamedTuple):
 def without_effect(*keys: ConfigKey) -> tuple[ConfigKey, ...]:
     """Rows of properties that a node accepts and ignores; it warns about each one that its user has set."""
     return tuple(key._replace(has_effect=False) for key in keys)
+
+
+def refused(refusal: str, *keys: ConfigKey, accepted: tuple[str, ...] = ()) -> tuple[ConfigKey, ...]:
+    """Rows of properties whose promise Ruslo cannot keep: a node that sets one does not start.
+
+    ``refusal`` is the reason and the fix, separated by a colon.
+    """
+    return tuple(key._replace(has_effect=bool(accepted), refusal=refusal, accepted=accepted) for key in keys)
 
 
 class ConfigTable:
@@ -204,7 +216,7 @@ def base_name(name: str) -> str:
     _, dot, key = name.removeprefix(_LISTENER_PREFIX).partition(".")
     if not dot or not key:
         return name
-    return next((scoped for scoped in _PER_MECHANISM if key.endswith("." + scoped)), key)
+    return key.partition(".")[2] if key.startswith(_MECHANISM_PREFIXES) else key
 
 
 _EXPECTED: Final = {
@@ -246,7 +258,7 @@ def parse_as(type_: ConfigType, text: str) -> ConfigValue:
         return float(match[1])
     if type_ is LIST:
         return tuple(item.strip(_BLANKS_AROUND_COMMAS) for item in text.split(",")) if text else ()
-    return text
+    return Secret(text) if type_ is PASSWORD else text
 
 
 def java_double(value: float) -> str:

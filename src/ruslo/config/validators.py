@@ -9,7 +9,9 @@ import re
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple, Protocol
 
-ConfigValue = bool | int | float | str | tuple[str, ...] | None
+from ruslo.model.secret import Secret
+
+ConfigValue = bool | int | float | str | Secret | tuple[str, ...] | None
 
 # Compiled on first use: compiling is slow, and few starts need them.
 _HOST_PORT: Final = r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)"

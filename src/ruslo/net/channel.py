@@ -1,4 +1,8 @@
-"""An outbound connection to a broker: negotiates versions, pipelines requests and matches responses."""
+"""An outbound connection to a broker: negotiates versions, pipelines requests and matches responses.
+
+On a SASL listener it authenticates before the first request, and again before its session expires. Requests
+that are made in the meantime are sent afterwards.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +14,34 @@ from typing import NamedTuple, Protocol, Self, TypeVar
 
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
+from ruslo.net.channel_security import UNPROTECTED, ChannelSecurity
 from ruslo.net.errors import BrokerUnreachable, ConnectionLost, RequestTimedOut
 from ruslo.net.frames import FrameProtocol
+from ruslo.net.sasl.client_exchange import ClientLogin
+from ruslo.net.sasl.mechanism import AuthenticationFailed
+from ruslo.net.tls.errors import TlsError
+from ruslo.net.tls.layer import TlsLayer
 from ruslo.protocol.apis import API_BY_KEY
 from ruslo.protocol.headers import read_response_header, write_request_header
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
 from ruslo.protocol.messages.api_versions_response import ApiVersionsResponse
+from ruslo.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
+from ruslo.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
+from ruslo.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+from ruslo.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")
+X = TypeVar("X")
+Y = TypeVar("Y")
 
 _SIZE = Struct(">i")
 _INT16 = Struct(">h")
 _CLIENT_VERSION = "0.1.0"
+_SASL_KEYS = (SaslHandshakeRequest.API_KEY, SaslAuthenticateRequest.API_KEY)
+_REAUTHENTICATE_AFTER = 0.9
+"""The part of a session after which the channel authenticates again (KIP-368)."""
 
 
 class ChannelSettings(NamedTuple):
@@ -31,6 +49,7 @@ class ChannelSettings(NamedTuple):
     connect_timeout_ms: int = 10_000
     request_timeout_ms: int = 30_000
     max_response_bytes: int = 256 * 1024 * 1024
+    security: ChannelSecurity = UNPROTECTED
 
 
 class ResponseHandler(Protocol):
@@ -64,14 +83,22 @@ class Channel:
         self.lost = False
         """Whether the broker closed the connection: neither this side did, nor a timeout."""
         self._gone = asyncio.Event()
+        self._held: list[bytearray] | None = None
+        """Requests that wait until the channel has authenticated again."""
+        self._session_timer: asyncio.TimerHandle | None = None
+        self._reauthentication: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(cls, host: str, port: int, settings: ChannelSettings | None = None) -> Self:
-        """Connect and negotiate versions; raises BrokerUnreachable, or the error of the broker's response."""
+        """Connect, negotiate versions and authenticate.
+
+        Raises BrokerUnreachable, or the error of the broker's response.
+        """
         connection = cls(host, port, settings or ChannelSettings())
         await connection._connect()
         try:
             await connection._negotiate()
+            await connection._authenticate()
         except BaseException:
             connection.drop()
             raise
@@ -165,10 +192,21 @@ class Channel:
 
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
+        context = self._settings.security.context
         try:
             async with asyncio.timeout(self._settings.connect_timeout_ms / 1000):
-                self._transport, _ = await loop.create_connection(lambda: self._frames, self.host, self.port)
-        except (OSError, UnicodeError) as error:
+                if context is None:
+                    self._transport, _ = await loop.create_connection(
+                        lambda: self._frames, self.host, self.port
+                    )
+                else:
+                    layer = TlsLayer(self._frames, context(), server_side=False, server_hostname=self.host)
+                    await loop.create_connection(lambda: layer, self.host, self.port)
+                    self._transport = layer
+                    await self._frames.tls_handshake()
+        except (OSError, UnicodeError, TlsError) as error:
+            if self._transport is not None:
+                self._transport.abort()
             raise BrokerUnreachable.from_problems([((self.host, self.port), error)]) from error
 
     async def _negotiate(self) -> None:
@@ -199,6 +237,74 @@ class Channel:
         check_code(response.error_code, f"{self.host}:{self.port} refused ApiVersions")
         self.api_versions = response
         self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
+
+    # -- SASL ------------------------------------------------------------------------------------------------
+
+    async def _authenticate(self) -> None:
+        """Raises SASL_AUTHENTICATION_FAILED, or UNSUPPORTED_SASL_MECHANISM."""
+        login = self._settings.security.login
+        if login is None:
+            return
+        handshake = await self.request(
+            SaslHandshakeRequest(mechanism=login.mechanism), SaslHandshakeResponse, min_version=1
+        )
+        if handshake.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+                f"{self.host}:{self.port} does not support sasl.mechanism={login.mechanism}. Use one of "
+                f"{', '.join(handshake.mechanisms) or 'none'}",
+            )
+        check_code(handshake.error_code, f"{self.host}:{self.port} refused the SASL handshake")
+        try:
+            session_ms = await self._exchange_tokens(login)
+        except AuthenticationFailed as error:
+            raise KafkaError(
+                ErrorCode.SASL_AUTHENTICATION_FAILED,
+                f"{login.mechanism} authentication to {self.host}:{self.port} failed: {error.reason}",
+            ) from None
+        if session_ms > 0:
+            self._session_timer = asyncio.get_running_loop().call_later(
+                session_ms * _REAUTHENTICATE_AFTER / 1000, self._begin_reauthentication
+            )
+
+    async def _exchange_tokens(self, login: ClientLogin) -> int:
+        """Returns the lifetime of the session in milliseconds; 0: no limit."""
+
+        async def call(function: Callable[[X], Y], argument: X) -> Y:
+            return await asyncio.to_thread(function, argument) if login.blocking else function(argument)
+
+        mechanism = await call(login.new, self.host)
+        token = await call(mechanism.respond, b"")
+        while True:
+            response = await self.request(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse)
+            if response.error_code:
+                message = response.error_message or "the broker gives no reason"
+                raise error_of(response.error_code, f"{self.host}:{self.port}: {message}")
+            challenge = bytes(response.auth_bytes)
+            if mechanism.complete and not challenge:
+                return response.session_lifetime_ms
+            token = await call(mechanism.respond, challenge)
+            if mechanism.complete and not token:
+                return response.session_lifetime_ms
+
+    def _begin_reauthentication(self) -> None:
+        if self._closed is None:
+            self._reauthentication = asyncio.get_running_loop().create_task(self._reauthenticate())
+
+    async def _reauthenticate(self) -> None:
+        """The broker handles requests in their order, so those in flight are within the old session."""
+        self._held = []
+        try:
+            await self._authenticate()
+        except KafkaError as error:
+            self._end(error)
+            return
+        held, self._held = self._held, None
+        if self._transport is not None:
+            for frame in held:
+                self._transport.write(frame)
+
+    # -- requests --------------------------------------------------------------------------------------------
 
     async def _exchange(
         self, message: Message, response_type: type[R], version: int, timeout_ms: int | None
@@ -247,7 +353,10 @@ class Channel:
         write_request_header(out, api_key, version, correlation_id, self._settings.client_id)
         write_body(out)
         _SIZE.pack_into(out, 0, len(out) - 4)
-        self._transport.write(out)
+        if self._held is None or api_key in _SASL_KEYS:
+            self._transport.write(out)
+        else:
+            self._held.append(out)
         return correlation_id
 
     def _frame_received(self, frame: ReadBuffer) -> None:
@@ -275,6 +384,10 @@ class Channel:
     def _end(self, error: KafkaError) -> None:
         if self._closed is None:
             self._closed = error
+        if self._session_timer is not None:
+            self._session_timer.cancel()
+        if self._reauthentication is not None and self._reauthentication is not asyncio.current_task():
+            self._reauthentication.cancel()
         in_flight, self._in_flight = self._in_flight, {}
         for handler in in_flight.values():
             if not handler.done():

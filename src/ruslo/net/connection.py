@@ -9,6 +9,8 @@
 * While a request is held back the connection goes on reading, as far as its buffer has room, because that is
   how it notices that the client disconnects. The idle sweep checks connections that do not read.
 * The connection does not read from a client that does not read its responses or has too many pending.
+* On a SASL listener another handler gets the frames until the client is authenticated, and again when its
+  session has expired. It serves only the requests of the authentication, and small ones.
 """
 
 from __future__ import annotations
@@ -16,17 +18,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import select
+import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from ruslo.model.errors import ProtocolError
 from ruslo.model.log_ids import log_ids
+from ruslo.model.principals import ANONYMOUS, Principal
 from ruslo.net.foreign_protocols import DETECTION_BYTES, foreign_protocol
 from ruslo.net.pending_response import PendingResponse
 from ruslo.net.receive_buffer import ReceiveBuffer
 from ruslo.net.request_memory import LARGE_FRAME_BYTES, RequestMemory
+from ruslo.net.sasl.server_exchange import Authenticated, ServerExchange
 from ruslo.net.send_queue import Chunk, SendQueue
+from ruslo.net.tls.errors import TlsError
 
 logger = logging.getLogger(__name__)
 
@@ -49,13 +55,34 @@ class FrameHandler(Protocol):
 class ConnectionOwner(Protocol):
     """The server, which is notified when connections begin and end."""
 
+    @property
+    def frame_handler(self) -> FrameHandler:
+        """The handler of the frames of authenticated clients."""
+        ...
+
+    @property
+    def unauthenticated_handler(self) -> FrameHandler:
+        """The handler of frames on a SASL listener before the client is authenticated."""
+        ...
+
+    @property
+    def max_frame_bytes(self) -> int:
+        """The largest frame of an authenticated client."""
+        ...
+
     def connection_opened(self, connection: Connection) -> bool:
         """Return whether the connection may stay."""
         ...
 
-    def protocol_violated(self, connection: Connection, error: ProtocolError) -> None:
+    def tls_established(self, connection: Connection, session: ssl.SSLObject) -> Principal:
+        """Return the principal that the client's certificate stands for. Raises TlsError."""
+        ...
+
+    def protocol_violated(self, connection: Connection, error: ProtocolError | TlsError) -> None:
         """The client sent an invalid request: its connection is being closed."""
         ...
+
+    def authentication_failed(self, connection: Connection, mechanism: str, reason: str) -> None: ...
 
     def connection_closed(self, connection: Connection) -> None: ...
 
@@ -65,9 +92,11 @@ class Connection(asyncio.BufferedProtocol):
         "_blocked",
         "_closing",
         "_eof",
+        "_finishing",
         "_handle_frame",
         "_max_frame_bytes",
         "_max_unanswered",
+        "_mute_timer",
         "_out",
         "_owner",
         "_peer_finished",
@@ -76,26 +105,41 @@ class Connection(asyncio.BufferedProtocol):
         "_queue",
         "_read_paused",
         "_received",
+        "_session_timer",
         "_transport",
         "_when_lost",
         "active",
+        "exchange",
         "listener_name",
         "peer_host",
         "peer_port",
+        "principal",
+        "session",
     )
     _queue: SendQueue
 
     def __init__(
         self,
-        handle_frame: FrameHandler,
         owner: ConnectionOwner,
         listener_name: str,
-        max_frame_bytes: int,
         memory: RequestMemory,
+        exchange: ServerExchange | None = None,
     ) -> None:
-        self._handle_frame = handle_frame
+        """``exchange``: how the client authenticates on a SASL listener."""
         self._owner = owner
-        self._max_frame_bytes = max_frame_bytes
+        self.exchange = exchange
+        if exchange is None:
+            self._handle_frame, self._max_frame_bytes = owner.frame_handler, owner.max_frame_bytes
+        else:
+            self._handle_frame, self._max_frame_bytes = (
+                owner.unauthenticated_handler,
+                exchange.max_message_bytes,
+            )
+        self.principal = ANONYMOUS
+        self.session: Any = None
+        """What the frame handler keeps about this client."""
+        self._session_timer: asyncio.TimerHandle | None = None
+        self._mute_timer: asyncio.TimerHandle | None = None
         self.listener_name = listener_name
         self.peer_host = "?"
         self.peer_port = 0
@@ -117,6 +161,8 @@ class Connection(asyncio.BufferedProtocol):
         self._peer_finished = False
         """The client sends nothing more, whether or not all that it sent has been read."""
         self._closing = False
+        self._finishing = False
+        """No further request is handled; the connection closes when every response is sent."""
         self._when_lost: Callable[[], None] | None = None
 
     # -- lifecycle -------------------------------------------------------------------------------------------
@@ -135,6 +181,10 @@ class Connection(asyncio.BufferedProtocol):
         self._closing = True
         self._queue.close()
         self._transport = None
+        for timer in (self._session_timer, self._mute_timer):
+            if timer is not None:
+                timer.cancel()
+        self._session_timer = self._mute_timer = None
         while self._pending:
             self._pending.popleft().abandon()
         self._received.close()
@@ -155,6 +205,13 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._transport.close()
 
+    def finish(self) -> None:
+        """Handle no further request, and close once every response is sent, even those still to come."""
+        self._finishing = self._blocked = True
+        self._pause_reading()
+        if not self._pending and not self._out:
+            self.close()
+
     def abort(self) -> None:
         self._closing = True
         self._out.clear()
@@ -165,6 +222,49 @@ class Connection(asyncio.BufferedProtocol):
         """Close the connection: the client sent an invalid request."""
         self._owner.protocol_violated(self, error)
         self.close()
+
+    # -- authentication --------------------------------------------------------------------------------------
+
+    def tls_established(self, session: ssl.SSLObject) -> None:
+        self.principal = self._owner.tls_established(self, session)
+
+    def tls_failed(self, error: TlsError, received: bytes) -> None:
+        foreign = foreign_protocol(received, tls=True) if received else None
+        self._owner.protocol_violated(self, error if foreign is None else TlsError(foreign))
+
+    def login_failed(self, mechanism: str, reason: str) -> None:
+        """Log that the client failed to authenticate."""
+        self._owner.authentication_failed(self, mechanism, reason)
+
+    def expect(self, max_message_bytes: int) -> None:
+        """Receive larger messages: the client has chosen its SASL mechanism."""
+        if self._handle_frame == self._owner.unauthenticated_handler:
+            self._max_frame_bytes = max_message_bytes
+
+    def receive_with(self, handle_frame: FrameHandler) -> None:
+        """Pass the next frames to this handler."""
+        self._handle_frame = handle_frame
+
+    def authenticated(self, result: Authenticated) -> None:
+        """Serve the client as this principal, until its session expires."""
+        self.principal = result.principal
+        self._handle_frame, self._max_frame_bytes = self._owner.frame_handler, self._owner.max_frame_bytes
+        if self._session_timer is not None:
+            self._session_timer.cancel()
+            self._session_timer = None
+        if result.session_ms:
+            self._session_timer = asyncio.get_running_loop().call_later(
+                result.session_ms / 1000, self._session_expired
+            )
+
+    def _session_expired(self) -> None:
+        """Accept only another authentication (KIP-368); any other request closes the connection."""
+        assert self.exchange is not None
+        self._session_timer = None
+        self._handle_frame = self._owner.unauthenticated_handler
+        self._max_frame_bytes = self.exchange.max_message_bytes
+
+    # -- state -----------------------------------------------------------------------------------------------
 
     @property
     def closed(self) -> bool:
@@ -211,7 +311,6 @@ class Connection(asyncio.BufferedProtocol):
         buf = received.data
         start = received.start
         end = received.end
-        handle_frame = self._handle_frame
         try:
             while end - start >= 4 and not (self._blocked or self._closing):
                 size = int.from_bytes(buf[start : start + 4], "big", signed=True)
@@ -222,7 +321,7 @@ class Connection(asyncio.BufferedProtocol):
                 frame_end = start + 4 + size
                 if frame_end > end:
                     break
-                if not handle_frame(self, buf, start + 4, frame_end):
+                if not self._handle_frame(self, buf, start + 4, frame_end):
                     self._block(max_unanswered=0)
                     break
                 start = frame_end
@@ -250,10 +349,14 @@ class Connection(asyncio.BufferedProtocol):
                 self._flush()
 
     def _size_error(self, size: int, beginning: bytes) -> str:
-        return foreign_protocol(beginning) or (
-            f"received a frame size of {size} bytes; the limit is socket.request.max.bytes="
-            f"{self._max_frame_bytes}"
-        )
+        foreign = foreign_protocol(beginning)
+        if foreign is not None:
+            return foreign
+        if self._handle_frame == self._owner.frame_handler:
+            limit = f"the limit is socket.request.max.bytes={self._max_frame_bytes}"
+        else:
+            limit = f"the limit before the client is authenticated is {self._max_frame_bytes}"
+        return f"received a frame size of {size} bytes; {limit}"
 
     def _pause_reading(self) -> None:
         if not self._read_paused and self._transport is not None:
@@ -268,9 +371,24 @@ class Connection(asyncio.BufferedProtocol):
     def _can_resume(self) -> bool:
         """Whether nothing blocks the next request any more."""
         return (
-            not (self._queue.paused or self._closing or self._received.waits_for_memory)
+            not (self._queue.paused or self._closing or self._finishing or self._received.waits_for_memory)
+            and self._mute_timer is None
             and len(self._pending) <= self._max_unanswered
         )
+
+    def mute(self, time_ms: int) -> None:
+        """Handle no request for this time: the client exceeds a quota (KIP-219)."""
+        if self._transport is None:
+            return
+        self._blocked = True
+        self._pause_reading()
+        if self._mute_timer is not None:
+            self._mute_timer.cancel()
+        self._mute_timer = asyncio.get_running_loop().call_later(time_ms / 1000, self._unmute)
+
+    def _unmute(self) -> None:
+        self._mute_timer = None
+        self._resume_later()
 
     def _resume_later(self) -> None:
         if self._can_resume():
@@ -409,5 +527,5 @@ class Connection(asyncio.BufferedProtocol):
                 # A client that does not read is not read from: its next requests wait in the kernel.
                 self._blocked = True
                 self._pause_reading()
-            elif self._closing:
+            elif self._closing or (self._finishing and not self._pending):
                 self._transport.close()

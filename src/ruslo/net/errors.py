@@ -17,6 +17,7 @@ import socket
 from collections.abc import Sequence
 
 from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.net.tls.errors import TlsError
 
 
 class BrokerUnreachable(KafkaError):
@@ -63,6 +64,8 @@ def _reason(error: BaseException) -> str:
     # UnicodeError: a name that no host can have, such as one with two dots in a row.
     if isinstance(error, socket.gaierror | UnicodeError):
         return "unknown host name"
+    if isinstance(error, TlsError):
+        return str(error)
     if isinstance(error, KafkaError):
         return error.message or error.code.name
     if isinstance(error, OSError) and error.errno is not None:

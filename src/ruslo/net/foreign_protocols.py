@@ -10,13 +10,25 @@ _SSH = b"SSH-"
 _PROXY = (b"PROXY ", b"\r\n\r\n\x00\r\nQUIT\n")
 
 DETECTION_BYTES = 16
+_FRAME_START = 4
+"""A frame of Kafka below 64 KiB, as the first ones are, begins with two zero bytes."""
 
 
-def foreign_protocol(data: bytes) -> str | None:
-    """Return which protocol ``data`` begins with and what to do about it; None if it is unknown."""
+def foreign_protocol(data: bytes, *, tls: bool = False) -> str | None:
+    """Return which protocol ``data`` begins with and what to do about it; None if it is unknown.
+
+    ``tls``: the listener expects TLS.
+    """
     if data.startswith(_TLS_HANDSHAKE):
         return (
-            "received a TLS handshake on a plaintext listener; set security.protocol=PLAINTEXT in the client"
+            "received a TLS handshake on a listener without TLS; set security.protocol to PLAINTEXT, or to "
+            "SASL_PLAINTEXT, in the client"
+        )
+    if tls and len(data) >= _FRAME_START and not data[0] and not data[1]:
+        return (
+            "received a plain Kafka request on a TLS listener; set security.protocol to SSL, or to SASL_SSL, "
+            "in "
+            "the client"
         )
     if _HTTP.match(data):
         return (

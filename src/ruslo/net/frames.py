@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from struct import Struct
 from typing import cast
 
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ProtocolError
+from ruslo.net.tls.errors import TlsError
+from ruslo.net.tls.layer import TlsLayer
 
 _SIZE = Struct(">i")
 _SCRATCH_SIZE = 16 * 1024
@@ -36,18 +39,41 @@ class FrameProtocol(asyncio.BufferedProtocol):
         self._filled = 0
         self._large: bytearray | None = None
         self._large_filled = 0
-        self._failure: ProtocolError | None = None
-        self._transport: asyncio.Transport | None = None
+        self._failure: ProtocolError | TlsError | None = None
+        self.transport: asyncio.Transport | None = None
+        """Over TLS, the layer that encrypts."""
         self._writable = asyncio.Event()
         self._writable.set()
+        self._tls_ended = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # The transports of uvloop do not inherit from asyncio's.
-        self._transport = cast(asyncio.Transport, transport)
+        self.transport = cast(asyncio.Transport, transport)
+        if not isinstance(transport, TlsLayer):
+            self._tls_ended.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._writable.set()
+        if not self._tls_ended.is_set():
+            self._failure = self._failure or TlsError(
+                "the broker closed the connection during the TLS handshake; check that the port is a TLS "
+                "listener"
+            )
+            self._tls_ended.set()
         self._on_lost(self._failure or exc)
+
+    def tls_established(self, session: ssl.SSLObject) -> None:
+        self._tls_ended.set()
+
+    def tls_failed(self, error: TlsError, received: bytes) -> None:
+        self._failure = error
+        self._tls_ended.set()
+
+    async def tls_handshake(self) -> None:
+        """Wait for the end of the TLS handshake; raises TlsError."""
+        await self._tls_ended.wait()
+        if isinstance(self._failure, TlsError):
+            raise self._failure
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -104,14 +130,14 @@ class FrameProtocol(asyncio.BufferedProtocol):
             f"the response size is {size} bytes, outside 4 to {self._max_frame_bytes}; {_likely_cause(size)}"
         )
         self._filled = 0
-        assert self._transport is not None
-        self._transport.abort()
+        assert self.transport is not None
+        self.transport.abort()
 
 
 def _likely_cause(size: int) -> str:
     """What the first four bytes of the response are, if they are not a size."""
     if size >> 16 == _TLS_ALERT:
-        return "this is a TLS alert: use the address of a listener without TLS"
+        return "this is a TLS alert: set security.protocol=SSL or SASL_SSL, or use another listener"
     if size == _HTTP:
         return "this is HTTP: use the address of a Kafka broker"
-    return "check that this is a Kafka broker and a listener without TLS"
+    return "check that this is a Kafka broker, and security.protocol"

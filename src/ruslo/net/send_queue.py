@@ -2,7 +2,7 @@
 
 Record data is sent by ``sendfile``, so a client that reads slowly costs a file descriptor, not memory. Few
 records are read instead and sent in one write with what surrounds them: each write wakes the client, which
-can do nothing with a part of a response.
+can do nothing with a part of a response. Over TLS record data is read and encrypted piece by piece.
 
 The transport's write buffer is limited to zero. Between callbacks it is either empty, and the socket may be
 written directly, or writing is paused.
@@ -19,6 +19,7 @@ SENDFILE_CHUNK_BYTES = 4 * 1024 * 1024
 JOINED_RANGE_BYTES = 16 * 1024
 """File ranges up to this size are copied, which costs less than a system call of their own."""
 WAKE_CHUNK_BYTES = 64 * 1024
+TLS_CHUNK_BYTES = 256 * 1024
 
 NO_DESCRIPTOR = -1
 _NO_TRANSPORT = asyncio.Transport()
@@ -45,13 +46,17 @@ Chunk: TypeAlias = bytes | bytearray | FileRange
 
 
 class SendQueue:
-    __slots__ = ("_range_sent", "_socket_fd", "_transport", "chunks", "paused")
+    __slots__ = ("_range_sent", "_simulated", "_socket_fd", "_transport", "chunks", "paused")
 
     def __init__(self, transport: asyncio.Transport) -> None:
         transport.set_write_buffer_limits(high=0, low=0)
         sock = transport.get_extra_info("socket")
         self._transport = transport
-        self._socket_fd = NO_DESCRIPTOR if sock is None else sock.fileno()
+        self._simulated = sock is None
+        """The simulator has neither sockets of the kernel nor files with descriptors."""
+        encrypted = transport.get_extra_info("ssl_object") is not None
+        self._socket_fd = NO_DESCRIPTOR if sock is None or encrypted else sock.fileno()
+        """The socket, if file ranges may be sent to it as they are."""
         self._range_sent = 0
         """Bytes of the first chunk, a file range, that are sent."""
         self.chunks: deque[Chunk] = deque()
@@ -91,7 +96,7 @@ class SendQueue:
 
     def _send_range(self, chunk: FileRange) -> None:
         """Send as much of a file range as the socket takes."""
-        if self._socket_fd == NO_DESCRIPTOR:
+        if self._simulated:
             self.chunks.popleft()
             self._transport.write(chunk.read())
             return
@@ -100,15 +105,16 @@ class SendQueue:
         position = chunk.position
         sent = self._range_sent
         while sent < size and not self.paused:
-            try:
-                count = os.sendfile(
-                    self._socket_fd, file_fd, position + sent, min(size - sent, SENDFILE_CHUNK_BYTES)
-                )
-            except BlockingIOError:
-                # The socket is full. With bytes in the transport the event loop reports when it is not.
-                data = os.pread(file_fd, min(size - sent, WAKE_CHUNK_BYTES), position + sent)
-                self._transport.write(data)
-                count = len(data)
+            if self._socket_fd == NO_DESCRIPTOR:
+                count = self._write_piece(file_fd, position + sent, min(size - sent, TLS_CHUNK_BYTES))
+            else:
+                try:
+                    count = os.sendfile(
+                        self._socket_fd, file_fd, position + sent, min(size - sent, SENDFILE_CHUNK_BYTES)
+                    )
+                except BlockingIOError:
+                    # The socket is full. With bytes in the transport the event loop reports when it is not.
+                    count = self._write_piece(file_fd, position + sent, min(size - sent, WAKE_CHUNK_BYTES))
             if count == 0:
                 raise _file_ends(size - sent)
             sent += count
@@ -118,9 +124,13 @@ class SendQueue:
         else:
             self._range_sent = sent
 
+    def _write_piece(self, file_fd: int, position: int, size: int) -> int:
+        data = os.pread(file_fd, size, position)
+        self._transport.write(data)
+        return len(data)
+
     def _read(self, chunk: FileRange) -> bytes:
-        if self._socket_fd == NO_DESCRIPTOR:
-            # The simulator has neither sockets of the kernel nor files with descriptors.
+        if self._simulated:
             data = chunk.read()
         else:
             data = os.pread(chunk.file.fileno(), chunk.size, chunk.position)

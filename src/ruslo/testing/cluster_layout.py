@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ruslo.model.clock import Clock
+from ruslo.testing.ports import LOOPBACK
 
 if TYPE_CHECKING:
     from ruslo.broker.node.format import QuorumOptions
     from ruslo.config.broker import BrokerConfig
 
-LOOPBACK = "127.0.0.1"
 DEFAULT_REPLICAS = 3
 
 
@@ -50,18 +49,6 @@ def format_single_node(config: BrokerConfig) -> None:
 class NodePorts(NamedTuple):
     broker: int
     controller: int
-
-
-def free_ports(count: int) -> list[int]:
-    """Distinct free ports. Another process may take one before it is used."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind((LOOPBACK, 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 def cluster_properties(

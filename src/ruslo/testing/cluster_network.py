@@ -55,7 +55,7 @@ class NodeLoop(uvloop.Loop):
         self.network = network
         self.links: set[Link] = set()
         self._changed = asyncio.Event()
-        self._killed = False
+        self.killed = False
         network.loops[node_id] = self
 
     async def create_connection(
@@ -68,7 +68,7 @@ class NodeLoop(uvloop.Loop):
         while not (self.network.delivers(self.node_id, peer) and self.network.delivers(peer, self.node_id)):
             self._changed.clear()
             await self._changed.wait()
-        if self._killed:
+        if self.killed:
             raise OSError("this node has been killed")
         inner = protocol_factory()
         transport, link = await super().create_connection(lambda: Link(self, peer, inner), *args, **options)
@@ -82,7 +82,7 @@ class NodeLoop(uvloop.Loop):
 
     def drop_connections(self) -> None:
         """Abort all connections to other nodes, and allow no new ones: the node was killed."""
-        self._killed = True
+        self.killed = True
         self.network.loops.pop(self.node_id, None)
         for link in list(self.links):
             link.abort()
@@ -111,6 +111,9 @@ class Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._loop.links.add(self)
+        if self._loop.killed:
+            # The connection was established in the moment of the kill.
+            self._transport.abort()
         self._inner.connection_made(LinkTransport(self._transport, self))
 
     def data_received(self, data: bytes) -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Self
 
 from ruslo.model.errors import RusloError
-from ruslo.testing.cluster_layout import LOOPBACK, format_single_node, single_node_properties
+from ruslo.testing.cluster_layout import format_single_node, single_node_properties
+from ruslo.testing.ports import LOOPBACK
 
 
 class BrokerFailed(RusloError):

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
-from ruslo.testing.cluster_layout import LOOPBACK, NodePorts, cluster_properties, format_cluster, free_ports
+from ruslo.testing.cluster_layout import NodePorts, cluster_properties, format_cluster
 from ruslo.testing.cluster_network import ClusterNetwork
 from ruslo.testing.cluster_node import ClusterNode, ClusterNodeFailed
+from ruslo.testing.ports import LOOPBACK, reserve_ports
 
 if TYPE_CHECKING:
     from ruslo.broker.node.node import Node
@@ -61,7 +62,7 @@ class EmbeddedCluster:
             data_dir = Path(self._folder.name)
         self.data_dir = data_dir
         """Contains the log directory of each node: ``node-1``, …"""
-        numbers = free_ports(2 * nodes)
+        numbers = reserve_ports(2 * nodes)
         ports = [NodePorts(*numbers[at : at + 2]) for at in range(0, 2 * nodes, 2)]
         self._addresses = {node_id: f"{LOOPBACK}:{each.broker}" for node_id, each in enumerate(ports, 1)}
         self._network = ClusterNetwork(

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from inspect import isawaitable
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,23 +14,26 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ruslo.broker.controller.broker_lifecycle import BrokerIdentity, BrokerLifecycle
 from ruslo.broker.controller.driver import ControllerDriver
 from ruslo.broker.controller.producer_ids import ProducerIds
-from ruslo.broker.dispatch.api_table import broker_catalog
+from ruslo.broker.dispatch.api_table import broker_catalog, controller_catalog
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
 from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.broker.metadata.topic_responses import TopicResponses
 from ruslo.broker.node.config_rules import BrokerConfigRules
 from ruslo.broker.quorum.log_listener import MetadataLogListener
 from ruslo.broker.quorum.metadata_transactions import TransactionFilter
+from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.scheduling.scheduler import Scheduler
+from ruslo.broker.security.authorization import Authorization
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.controller.broker_image import Endpoint
-from ruslo.machines.controller.events import Activated, ControllerEvent
+from ruslo.machines.controller.events import Activated, ControllerEvent, RequestOrigin
 from ruslo.machines.controller.features import SUPPORTED_FEATURES
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.controller.machine import ControllerMachine
 from ruslo.machines.controller.records import VersionedRecord
 from ruslo.machines.controller.state import ControllerSettings, ControllerState
 from ruslo.machines.machine import Instant, Requested, TimerFired
+from ruslo.machines.quota import ClientQuotas, Windows
 from ruslo.machines.raft.leader import Progress
 from ruslo.machines.raft.rpc import ReplicaKey
 from ruslo.machines.raft.voters import Endpoint as VoterEndpoint
@@ -156,7 +160,7 @@ class MachineBench:
 
     def submit(self, request: Message) -> tuple[list[VersionedRecord], Message]:
         """Raises the KafkaError of the reply."""
-        records, replies = self._run(Requested("token", request, len(self.log)))
+        records, replies = self._run(Requested("token", request, RequestOrigin(len(self.log))))
         (reply,) = replies
         if isinstance(reply, KafkaError):
             assert not records, "a rejected request must change nothing"
@@ -292,6 +296,18 @@ class MemoryMetadataLog:
                 listener.handle_commit(run.base_offset, run.epoch, run.records)
 
 
+class LocalGateway:
+    """The path from a broker to the controller on the same node."""
+
+    def __init__(self, node: AdminNode) -> None:
+        self._node = node
+        self.handlers = controller_catalog().handlers
+
+    async def forward(self, request: Message, context: RequestContext) -> Message:
+        response = self.handlers[request.API_KEY](self._node, request, context._replace(forwarded=True))
+        return await response if isawaitable(response) else response  # type: ignore[no-any-return]
+
+
 class AdminNode:
     """The parts of a node that admin handlers use: attributes as in ``Services``."""
 
@@ -326,6 +342,10 @@ class AdminNode:
         self.topics_in_creation: set[str] = set()
         self.lost_data = LostDataList()
         self.apis = broker_catalog()
+        self.gateway = LocalGateway(self)
+        self.quotas = ClientQuotas(Windows())
+        self.authorization: Authorization | None = None
+        self.check_config = lambda config: None
         self.producer_ids = ProducerIds(
             self.controller, broker_id=self.node_id, broker_epoch=lambda: self.lifecycle.epoch
         )

@@ -8,16 +8,15 @@ import struct
 import subprocess
 import time
 
+from ruslo.testing.ports import reserve_ports
+
 # Metadata v1, correlation id 1, no client id, an empty topic list: "no topics, only the brokers".
 _METADATA_REQUEST = struct.pack(">hhihi", 3, 1, 1, -1, 0)
 
 
 def free_port() -> int:
-    """A TCP port on the loopback address that was free a moment ago."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A TCP port on the loopback address that is reserved for this test process."""
+    return reserve_ports(1)[0]
 
 
 def _receive_exactly(connection: socket.socket, size: int) -> bytes:

@@ -116,7 +116,8 @@ def test_tiered_storage_needs_a_broker_with_it_and_is_not_disabled_with_remote_d
 def alter_broker(alterations: Sequence[Alteration], *, per_broker: bool) -> Mapping[str, str]:
     """Validate the change as the broker itself does."""
     new = alter_broker_keys({}, alterations, per_broker=per_broker)
-    return replace_broker(NODE, new, per_broker=per_broker)
+    changed = replace_broker(NODE, new, per_broker=per_broker)
+    return changed.broker_overrides if per_broker else changed.default_overrides
 
 
 def test_changes_of_a_broker() -> None:

@@ -103,7 +103,7 @@ def test_a_long_round_trips(value: int) -> None:
     assert key(LONG).parse(shown) == value
 
 
-@given(st.sampled_from(list(ConfigType)), st.text())
+@given(st.sampled_from([each for each in ConfigType if each is not PASSWORD]), st.text())
 @example(LIST, "\xa0")  # Java does not treat this character as blank.
 def test_any_text_is_parsed_or_rejected(type_: ConfigType, text: str) -> None:
     try:

@@ -571,6 +571,23 @@ async def test_responses_are_sent_before_the_server_closes() -> None:
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+async def test_connection_that_was_accepted_before_the_server_closed_is_closed_too() -> None:
+    echo = Echo()
+    async with serving(echo):
+        pass
+    near, far = socket.socketpair()
+    with far:
+        far.sendall(frame(b"late"))
+        await asyncio.get_running_loop().connect_accepted_socket(
+            lambda: Connection(echo.server, "TEST", echo.server.request_memory), near
+        )
+        await until(lambda: not echo.server.connections)
+        far.settimeout(5)
+        with contextlib.suppress(ConnectionResetError):
+            assert far.recv(1) == b""
+    assert echo.frames == []
+
+
 async def test_wildcard_of_ipv6_includes_ipv4() -> None:
     echo = Echo()
     server = Server(LIMITS)

@@ -24,13 +24,14 @@ from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.scheduling.deadline_timer import DeadlineTimer
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps, Work
 from ruslo.machines.controller.broker_image import FENCE
-from ruslo.machines.controller.events import Activated, BrokerGone, ControllerEvent
+from ruslo.machines.controller.events import Activated, BrokerGone, ControllerEvent, RequestOrigin
 from ruslo.machines.controller.machine import ControllerMachine, Response
 from ruslo.machines.controller.records import VersionedRecord
 from ruslo.machines.controller.state import MAX_RECORDS_PER_REQUEST
 from ruslo.machines.machine import Instant, Reply, Requested, TimerFired
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.principals import ANONYMOUS
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from ruslo.protocol.messages.end_transaction_record import EndTransactionRecord
@@ -112,7 +113,8 @@ class ControllerDriver:
         if timeout_ms > 0:
             timer = loop.call_later(timeout_ms / 1000, _time_out, future, request, timeout_ms)
             future.add_done_callback(lambda _: timer.cancel())
-        self._run(Requested(future, request, self._log.end_offset))
+        principal = ANONYMOUS if context is None else context.principal
+        self._run(Requested(future, request, RequestOrigin(self._log.end_offset, principal)))
         return future
 
     def broker_gone(self, broker_id: int, broker_epoch: int) -> None:
@@ -194,7 +196,7 @@ class ControllerDriver:
         while self._waiting and self._change is None:
             event = self._waiting.popleft()
             if isinstance(event, Requested):
-                event = event._replace(context=self._log.end_offset)
+                event = event._replace(context=event.context._replace(next_offset=self._log.end_offset))
             self._run(event)
 
     def _fail_event(

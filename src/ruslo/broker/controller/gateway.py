@@ -25,6 +25,7 @@ from ruslo.machines.raft.voters import Endpoint
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
 from ruslo.net.channel import error_of
+from ruslo.net.channel_security import UNPROTECTED, ChannelSecurity
 from ruslo.net.errors import BrokerUnreachable, ConnectionLost
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
@@ -74,6 +75,7 @@ class ControllerGateway:
         *,
         node_id: int,
         request_timeout_ms: int,
+        security: ChannelSecurity = UNPROTECTED,
     ) -> None:
         """``local``: the controller of this node, if it has that role; ``serve_locally`` runs its
         handlers."""
@@ -85,8 +87,10 @@ class ControllerGateway:
         self._request_timeout_ms = request_timeout_ms
         # A heartbeat must not queue behind a slow request of a client.
         connect_timeout_ms = min(request_timeout_ms, _CONNECT_TIMEOUT_MS)
-        self._own = ControllerLink(client_id=str(node_id), connect_timeout_ms=connect_timeout_ms)
-        self._forwarded = ControllerLink(client_id=str(node_id), connect_timeout_ms=connect_timeout_ms)
+        self._own, self._forwarded = (
+            ControllerLink(client_id=str(node_id), connect_timeout_ms=connect_timeout_ms, security=security)
+            for _ in range(2)
+        )
         self._tasks = BackgroundTasks()
 
     @property
@@ -116,14 +120,17 @@ class ControllerGateway:
         """Have the handler of the active controller respond."""
 
         async def serve(serve_locally: LocalHandler) -> Message:
-            response = serve_locally(request, context)
+            response = serve_locally(request, context._replace(forwarded=True))
             return await response if isawaitable(response) else response
 
         def local_response(_remaining_ms: int) -> Awaitable[Message] | None:
             leads = self._raft.leader_id == self._raft.node_id
             return serve(self._serve_locally) if leads and self._serve_locally is not None else None
 
-        return await self._submit(request, context, self._request_timeout_ms, local_response)
+        timeout_ms: int = getattr(request, "timeout_ms", 0)
+        return await self._submit(
+            request, context, timeout_ms if timeout_ms > 0 else self._request_timeout_ms, local_response
+        )
 
     async def stop(self) -> None:
         await self._tasks.stop()

@@ -6,13 +6,18 @@ import asyncio
 
 from ruslo.machines.raft.voters import Endpoint
 from ruslo.net.channel import Channel, ChannelSettings
+from ruslo.net.channel_security import UNPROTECTED, ChannelSecurity
 from ruslo.protocol.apis import API_BY_KEY
 from ruslo.protocol.message import Message
 
 
 class ControllerLink:
-    def __init__(self, *, client_id: str, connect_timeout_ms: int) -> None:
-        self._settings = ChannelSettings(client_id=client_id, connect_timeout_ms=connect_timeout_ms)
+    def __init__(
+        self, *, client_id: str, connect_timeout_ms: int, security: ChannelSecurity = UNPROTECTED
+    ) -> None:
+        self._settings = ChannelSettings(
+            client_id=client_id, connect_timeout_ms=connect_timeout_ms, security=security
+        )
         self._connection: Channel | None = None
         self._opening = asyncio.Lock()
 

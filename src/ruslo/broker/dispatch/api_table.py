@@ -9,21 +9,22 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
+from ruslo.broker.dispatch.auditing import audited
+from ruslo.broker.dispatch.demands import DEMANDS
 from ruslo.broker.dispatch.dispatcher import HotHandler, ServedApi
 from ruslo.broker.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     add_raft_voter,
-    alter_client_quotas,
     alter_configs,
-    alter_partition_reassignments,
-    alter_user_scram_credentials,
     api_versions,
     begin_quorum_epoch,
     consumer_group_describe,
     consumer_group_heartbeat,
+    controller_changes,
     controller_requests,
     create_acls,
+    create_delegation_token,
     create_partitions,
     create_topics,
     delete_acls,
@@ -34,6 +35,7 @@ from ruslo.broker.handlers import (
     describe_client_quotas,
     describe_cluster,
     describe_configs,
+    describe_delegation_token,
     describe_groups,
     describe_log_dirs,
     describe_producers,
@@ -41,7 +43,6 @@ from ruslo.broker.handlers import (
     describe_topic_partitions,
     describe_transactions,
     describe_user_scram_credentials,
-    elect_leaders,
     end_quorum_epoch,
     end_txn,
     envelope,
@@ -56,7 +57,6 @@ from ruslo.broker.handlers import (
     list_config_resources,
     list_groups,
     list_offsets,
-    list_partition_reassignments,
     list_transactions,
     metadata,
     offset_commit,
@@ -65,9 +65,10 @@ from ruslo.broker.handlers import (
     offset_for_leader_epoch,
     quorum_fetch,
     remove_raft_voter,
+    sasl_authenticate,
+    sasl_handshake,
     sync_group,
     txn_offset_commit,
-    unregister_broker,
     update_features,
     update_raft_voter,
     vote,
@@ -88,9 +89,10 @@ HANDLERS: Mapping[str, Callable[..., Any]] = {
     "SyncGroup": sync_group.handle,
     "DescribeGroups": describe_groups.handle,
     "ListGroups": list_groups.handle,
+    "SaslHandshake": sasl_handshake.handle,
     "ApiVersions": api_versions.handle,
-    "CreateTopics": create_topics.handle,
-    "DeleteTopics": delete_topics.handle,
+    "CreateTopics": forward.handle,
+    "DeleteTopics": forward.handle,
     "DeleteRecords": delete_records.handle,
     "InitProducerId": init_producer_id.handle,
     "OffsetForLeaderEpoch": offset_for_leader_epoch.handle,
@@ -100,27 +102,32 @@ HANDLERS: Mapping[str, Callable[..., Any]] = {
     "WriteTxnMarkers": write_txn_markers.handle,
     "TxnOffsetCommit": txn_offset_commit.handle,
     "DescribeAcls": describe_acls.handle,
-    "CreateAcls": create_acls.handle,
-    "DeleteAcls": delete_acls.handle,
+    "CreateAcls": forward.handle,
+    "DeleteAcls": forward.handle,
     "DescribeConfigs": describe_configs.handle,
-    "AlterConfigs": alter_configs.handle,
+    "AlterConfigs": alter_configs.handle_at_broker,
     "DescribeLogDirs": describe_log_dirs.handle,
-    "CreatePartitions": create_partitions.handle,
+    "SaslAuthenticate": sasl_authenticate.handle,
+    "CreatePartitions": forward.handle,
+    "CreateDelegationToken": create_delegation_token.forward,
+    "RenewDelegationToken": create_delegation_token.forward,
+    "ExpireDelegationToken": create_delegation_token.forward,
+    "DescribeDelegationToken": describe_delegation_token.handle,
     "DeleteGroups": delete_groups.handle,
-    "IncrementalAlterConfigs": incremental_alter_configs.handle,
+    "IncrementalAlterConfigs": incremental_alter_configs.handle_at_broker,
     "OffsetDelete": offset_delete.handle,
-    "ElectLeaders": elect_leaders.handle,
-    "AlterPartitionReassignments": alter_partition_reassignments.handle,
-    "ListPartitionReassignments": list_partition_reassignments.handle,
+    "ElectLeaders": forward.handle,
+    "AlterPartitionReassignments": forward.handle,
+    "ListPartitionReassignments": forward.handle,
     "DescribeClientQuotas": describe_client_quotas.handle,
-    "AlterClientQuotas": alter_client_quotas.handle,
+    "AlterClientQuotas": forward.handle,
     "DescribeUserScramCredentials": describe_user_scram_credentials.handle,
-    "AlterUserScramCredentials": alter_user_scram_credentials.handle,
+    "AlterUserScramCredentials": forward.handle,
     "DescribeQuorum": forward.handle,
-    "UpdateFeatures": update_features.handle,
+    "UpdateFeatures": forward.handle,
     "DescribeCluster": describe_cluster.handle,
     "DescribeProducers": describe_producers.handle,
-    "UnregisterBroker": unregister_broker.handle,
+    "UnregisterBroker": forward.handle,
     "DescribeTransactions": describe_transactions.handle,
     "ListTransactions": list_transactions.handle,
     "ConsumerGroupHeartbeat": consumer_group_heartbeat.handle,
@@ -133,6 +140,7 @@ HANDLERS: Mapping[str, Callable[..., Any]] = {
 
 CONTROLLER_HANDLERS: Mapping[str, Callable[..., Any]] = {
     "Fetch": quorum_fetch.handle,
+    "SaslHandshake": sasl_handshake.handle,
     "ApiVersions": api_versions.handle,
     "CreateTopics": create_topics.handle,
     "DeleteTopics": delete_topics.handle,
@@ -141,18 +149,23 @@ CONTROLLER_HANDLERS: Mapping[str, Callable[..., Any]] = {
     "DeleteAcls": delete_acls.handle,
     "DescribeConfigs": describe_configs.handle,
     "AlterConfigs": alter_configs.handle,
+    "SaslAuthenticate": sasl_authenticate.handle,
     "CreatePartitions": create_partitions.handle,
+    "CreateDelegationToken": create_delegation_token.handle,
+    "RenewDelegationToken": controller_changes.handle,
+    "ExpireDelegationToken": controller_changes.handle,
+    "DescribeDelegationToken": describe_delegation_token.handle,
     "IncrementalAlterConfigs": incremental_alter_configs.handle,
     "Vote": vote.handle,
     "BeginQuorumEpoch": begin_quorum_epoch.handle,
     "EndQuorumEpoch": end_quorum_epoch.handle,
     "DescribeQuorum": describe_quorum.handle,
-    "ElectLeaders": elect_leaders.handle,
-    "AlterPartitionReassignments": alter_partition_reassignments.handle,
-    "ListPartitionReassignments": list_partition_reassignments.handle,
-    "AlterClientQuotas": alter_client_quotas.handle,
+    "ElectLeaders": controller_changes.handle,
+    "AlterPartitionReassignments": controller_changes.handle,
+    "ListPartitionReassignments": controller_changes.handle,
+    "AlterClientQuotas": controller_changes.handle,
     "DescribeUserScramCredentials": describe_user_scram_credentials.handle,
-    "AlterUserScramCredentials": alter_user_scram_credentials.handle,
+    "AlterUserScramCredentials": controller_changes.handle,
     "AlterPartition": controller_requests.handle,
     "UpdateFeatures": update_features.handle,
     "Envelope": envelope.handle,
@@ -160,7 +173,7 @@ CONTROLLER_HANDLERS: Mapping[str, Callable[..., Any]] = {
     "DescribeCluster": describe_cluster.handle,
     "BrokerRegistration": controller_requests.handle,
     "BrokerHeartbeat": controller_requests.handle,
-    "UnregisterBroker": controller_requests.handle,
+    "UnregisterBroker": controller_changes.handle,
     "AllocateProducerIds": controller_requests.handle,
     "ControllerRegistration": controller_requests.handle,
     "AssignReplicasToDirs": controller_requests.handle,
@@ -209,7 +222,16 @@ def controller_catalog() -> ApiCatalog:
 
 def _catalog(announced: Iterable[str], handlers: Mapping[str, Handler]) -> ApiCatalog:
     apis = sorted((API_BY_NAME[name] for name in announced), key=lambda api: api.key)
-    return ApiCatalog(tuple(apis), {API_BY_NAME[name].key: handle for name, handle in handlers.items()})
+    guarded = {API_BY_NAME[name].key: _guarded(name, handle) for name, handle in handlers.items()}
+    return ApiCatalog(tuple(apis), guarded)
+
+
+def _guarded(name: str, handle: Handler) -> Handler:
+    """The handler behind the demand of its API; the controller checks what a broker forwards."""
+    return handle if handle in _FORWARDERS else DEMANDS[name].guard(handle)
+
+
+_FORWARDERS = (forward.handle, create_delegation_token.forward)
 
 
 def broker_apis(produce: HotHandler, fetch: HotHandler) -> dict[int, ServedApi]:
@@ -233,4 +255,17 @@ def controller_apis() -> dict[int, ServedApi]:
 
 
 def _served(name: str, handle: Callable[..., Any]) -> ServedApi:
-    return ServedApi(API_BY_NAME[name], handle, pipeline=PIPELINES.get(name, ""))
+    return ServedApi(
+        API_BY_NAME[name], audited(name, _guarded(name, handle)), pipeline=PIPELINES.get(name, "")
+    )
+
+
+@cache
+def unauthenticated_apis() -> dict[int, ServedApi]:
+    """Return the APIs of a SASL listener before the client is authenticated, by key."""
+    handlers: dict[str, Handler] = {
+        "ApiVersions": api_versions.handle,
+        "SaslHandshake": sasl_handshake.handle,
+        "SaslAuthenticate": sasl_authenticate.handle,
+    }
+    return {API_BY_NAME[name].key: _served(name, handle) for name, handle in handlers.items()}

@@ -33,10 +33,13 @@ from ruslo.broker.requests.bounds import (
     bound_of,
 )
 from ruslo.broker.requests.context import RequestContext
+from ruslo.broker.requests.error_responses import error_response
 from ruslo.broker.requests.parts import Division, merge, parts_of
+from ruslo.broker.requests.session import ClientSession
 from ruslo.broker.scheduling.background_tasks import BackgroundTasks
 from ruslo.broker.scheduling.scheduler import Priority
 from ruslo.broker.scheduling.worker_thread import WorkerThread
+from ruslo.machines.quota import NO_METERS
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
 from ruslo.model.log_ids import log_ids
 from ruslo.net.connection import Connection
@@ -85,6 +88,7 @@ class _PendingRequest(NamedTuple):
     begun_ns: int
     connection: Connection
     client_id: str | None
+    session: ClientSession
 
     @property
     def ids(self) -> dict[str, dict[str, object]]:
@@ -99,6 +103,7 @@ class Dispatcher:
         self, services: NodeServices, served: Mapping[int, ServedApi], requests: RequestStats
     ) -> None:
         self._services = services
+        self._quotas = services.quotas
         self._requests = requests
         self._served = dict(served)
         self._tasks = BackgroundTasks()
@@ -127,6 +132,13 @@ class Dispatcher:
             pos = _skip_header_tags(buf, pos, end)
         if pos > end:
             raise ProtocolError("the client id exceeds the frame")
+        session: ClientSession | None = connection.session
+        if session is None:
+            session = self._services.open_session(connection.principal, connection.peer_host)
+            connection.session = session
+        if self._quotas.active or session.meters is not NO_METERS:
+            at = start + REQUEST_HEAD.size
+            session.use_client_id(bytes(buf[at : at + max(client_id_length, 0)]))
         if served.hot is not None:
             try:
                 served.hot.handle(connection, buf, pos, end, version, correlation_id)
@@ -153,13 +165,19 @@ class Dispatcher:
     ) -> None:
         api = served.api
         stats = self._requests.of(api.name)
-        pending = _PendingRequest(api, version, correlation_id, stats, stats.now_ns(), connection, client_id)
+        session: ClientSession = connection.session
+        pending = _PendingRequest(
+            api, version, correlation_id, stats, stats.now_ns(), connection, client_id, session
+        )
         context = RequestContext(
             api_version=version,
             client_id=client_id,
             listener_name=connection.listener_name,
             peer_host=connection.peer_host,
+            principal=connection.principal,
             connection=connection,
+            access=session.access,
+            api_name=api.name,
         )
         if len(body) > INLINE_BYTES:
             if len(body) > served.bound.max_bytes:
@@ -179,10 +197,10 @@ class Dispatcher:
         if isinstance(response, asyncio.Future):
             # The future of a coordinator needs no task: thousands of commits a second come this way.
             response.add_done_callback(
-                partial(self._respond_when_done, connection, connection.defer(), pending)
+                partial(self._respond_when_done, connection, connection.defer(), pending, request)
             )
         elif isawaitable(response):
-            self._start(connection.defer(), pending, self._respond_later(pending, response))
+            self._start(connection.defer(), pending, self._respond_later(pending, request, response))
         elif (frame := self._encode(pending, response)) is not None:
             connection.send(frame)
         else:
@@ -195,7 +213,7 @@ class Dispatcher:
         try:
             return served.handle(self._services, request, context)
         except Exception as error:
-            return self._error_response(pending, error)
+            return self._error_response(pending, request, error)
 
     def _start(
         self,
@@ -225,19 +243,19 @@ class Dispatcher:
             pending.connection.close()
 
     async def _respond_later(
-        self, pending: _PendingRequest, response: Awaitable[Message]
+        self, pending: _PendingRequest, request: Message, response: Awaitable[Message]
     ) -> bytearray | None:
-        return self._encode(pending, await self._result(pending, response))
+        return self._encode(pending, await self._result(pending, request, response))
 
     async def _result(
-        self, pending: _PendingRequest, response: Message | Awaitable[Message] | None
+        self, pending: _PendingRequest, request: Message, response: Message | Awaitable[Message] | None
     ) -> Message | None:
         if response is None or isinstance(response, Message):
             return response
         try:
             return await response
         except Exception as error:
-            return self._error_response(pending, error)
+            return self._error_response(pending, request, error)
 
     # -- large requests --------------------------------------------------------------------------------------
 
@@ -250,7 +268,7 @@ class Dispatcher:
             if parts is not None:
                 return await self._respond_in_decoded_parts(pending, served, *parts, context)
         # Outside the semaphore: the response may wait as long as its client allows.
-        response = await self._result(pending, self._call(pending, served, request, context))
+        response = await self._result(pending, request, self._call(pending, served, request, context))
         del request
         return self._finish(pending, response, await self._thread.run(self._encoded, pending, response))
 
@@ -275,7 +293,7 @@ class Dispatcher:
     ) -> bytearray | None:
         responses: list[Message] = []
         for part in parts:
-            response = await self._result(pending, self._call(pending, served, part, context))
+            response = await self._result(pending, part, self._call(pending, served, part, context))
             if response is None or not hasattr(response, division.response_array):
                 return self._finish(pending, None, None)
             pending.stats.record_errors(response)
@@ -291,13 +309,14 @@ class Dispatcher:
         connection: Connection,
         pending_response: PendingResponse,
         pending: _PendingRequest,
+        request: Message,
         future: asyncio.Future[Message],
     ) -> None:
         if future.cancelled():
             connection.close()
             return
         error = future.exception()
-        response = future.result() if error is None else self._error_response(pending, error)
+        response = future.result() if error is None else self._error_response(pending, request, error)
         if (frame := self._encode(pending, response)) is not None:
             pending_response.send((frame,))
         else:
@@ -321,6 +340,7 @@ class Dispatcher:
         api, version, correlation_id, *_ = pending
         if response is None:
             return None
+        self._throttle(pending, response)
         out = bytearray(FRAME_HEAD.size)
         if version >= api.flexible_from and api.key != API_VERSIONS_KEY:
             out.append(0)
@@ -332,6 +352,18 @@ class Dispatcher:
             return None
         FRAME_HEAD.pack_into(out, 0, len(out) - 4, correlation_id)
         return out
+
+    def _throttle(self, pending: _PendingRequest, response: Any) -> None:
+        """Tell the client how long it must wait, and let it wait (KIP-219)."""
+        if not hasattr(response, "throttle_time_ms"):
+            return
+        if pending.session.meters.request is not None and not pending.api.cluster_action:
+            busy_ns = pending.stats.now_ns() - pending.begun_ns
+            now_ms = self._services.clock.monotonic_ms()
+            waits_ms = pending.session.throttle_ms(None, 0, busy_ns, now_ms)
+            response.throttle_time_ms = max(response.throttle_time_ms, waits_ms)
+        if response.throttle_time_ms > 0:
+            pending.connection.mute(response.throttle_time_ms)
 
     # -- errors ----------------------------------------------------------------------------------------------
 
@@ -348,25 +380,22 @@ class Dispatcher:
         response = served.handle(self._services, api.request(), RequestContext(api_version=0))
         response.error_code = ErrorCode.UNSUPPORTED_VERSION
         stats = self._requests.of(api.name)
-        pending = _PendingRequest(api, 0, correlation_id, stats, stats.now_ns(), connection, client_id=None)
+        session = connection.session or self._services.open_session(
+            connection.principal, connection.peer_host
+        )
+        pending = _PendingRequest(api, 0, correlation_id, stats, stats.now_ns(), connection, None, session)
         frame = self._encode(pending, response)
         assert frame is not None
         connection.send(frame)
 
-    def _error_response(self, pending: _PendingRequest, error: BaseException) -> Message | None:
+    def _error_response(
+        self, pending: _PendingRequest, request: Message, error: BaseException
+    ) -> Message | None:
         """Return the API's response for an exception; None if the response has no field for an error."""
-        if isinstance(error, KafkaError):
-            code, message = error.code, error.message
-        else:
+        if not isinstance(error, KafkaError):
             logger.error("%s failed", pending.api.name, exc_info=error, extra=pending.ids)
-            code, message = ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; see its log"
-        response = pending.api.response()
-        if not hasattr(response, "error_code"):
-            return None
-        response.error_code = code
-        if hasattr(response, "error_message"):
-            response.error_message = message
-        return response
+            error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the broker failed; see its log")
+        return error_response(request, error, pending.version)
 
 
 def _decode(served: ServedApi, body: bytes | memoryview, version: int) -> tuple[Message, int]:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from ruslo.broker.handlers.services import Response, Services
 from ruslo.broker.requests.context import RequestContext
+from ruslo.model.acls import Operation, ResourceType
 from ruslo.model.topics import GROUP_OFFSETS_TOPIC
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 
 
 def handle(services: Services, request: AddOffsetsToTxnRequest, context: RequestContext) -> Response:
+    context.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    context.require(Operation.READ, ResourceType.GROUP, request.group_id)
     if GROUP_OFFSETS_TOPIC not in services.metadata.image.topics.by_name:
         return _create_and_submit(services, request, context)
     return services.transactions.submit(request.transactional_id, request, context.api_version)

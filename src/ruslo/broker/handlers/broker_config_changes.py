@@ -14,7 +14,7 @@ from ruslo.broker.requests.context import RequestContext
 from ruslo.config.alteration import replace_broker
 from ruslo.machines.controller.config_image import BROKER, CLUSTER_DEFAULT
 from ruslo.machines.controller.state import CORDONED_LOG_DIRS
-from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.errors import ConfigError, ErrorCode, KafkaError
 
 Change: TypeAlias = Callable[[Mapping[str, str], bool], Mapping[str, str]]
 """Gets the current dynamic configs and whether one broker has them; returns the new ones."""
@@ -49,7 +49,11 @@ def _check_broker_change(
             "to that broker",
         )
     new = change(current, per_broker)
-    replace_broker(services.dynamic_config.current, new, per_broker=per_broker)
+    changed = replace_broker(services.dynamic_config.current, new, per_broker=per_broker)
+    try:
+        services.check_config(changed)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
 
 
 def _reject_new_cordons(old: str | None, new: str | None) -> None:

@@ -12,10 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ruslo.broker.handlers.topic_access import may_read
 from ruslo.broker.partitions.leader_hints import broker_endpoints, leader_hint
 from ruslo.broker.partitions.preferred_read_replica import NO_PREFERRED_REPLICA
 from ruslo.broker.partitions.purgatory import DelayedFetch, DelayedFetches
+from ruslo.broker.requests.access import OPEN, Access
 from ruslo.machines.fetch_session import CachedPartition, FetchContext
+from ruslo.machines.quota import NO_METERS
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.fetch_codec import FetchBody, FetchedPartition, FetchHints, encode_fetch_response
 from ruslo.storage.disk import FileSlice
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from ruslo.broker.counters.traffic import TopicTraffic
     from ruslo.broker.handlers.fetch import FetchHandler
     from ruslo.broker.partitions.partition import Partition
+    from ruslo.broker.requests.session import ClientSession
+    from ruslo.net.connection import Connection
     from ruslo.net.pending_response import PendingResponse
     from ruslo.net.send_queue import Chunk
     from ruslo.protocol.leader_hints import NodeEndpoint
@@ -42,7 +47,7 @@ _FRAME_HEAD = struct.Struct(">ii")
 @dataclass(slots=True, eq=False)
 class ConsumerFetch:
     _handler: FetchHandler
-    _listener_name: str
+    _connection: Connection
     _body: FetchBody
     _context: FetchContext
     _version: int
@@ -50,6 +55,7 @@ class ConsumerFetch:
     _begun_ns: int
     _max_bytes: int
     _min_bytes: int
+    _access: Access
     _results: list[tuple[CachedPartition, FetchedPartition[FileSlice], Partition | None]] = field(
         default_factory=list
     )
@@ -69,10 +75,24 @@ class ConsumerFetch:
         self._responds_at_once = False
         partitions = self._handler.partitions
         by_topic = partitions.by_id if self._version >= TOPIC_IDS_FROM else partitions.by_name
+        access = self._access
+        guarded, readable = access is not OPEN, access.readable
         for fetch in self._context:
+            if (
+                guarded
+                and fetch.topic not in readable
+                and not may_read(access, fetch.topic, self._handler.metadata)
+            ):
+                self._deny(fetch)
+                continue
             known = by_topic.get(fetch.topic)
             self._add_result(fetch, known.get(fetch.index) if known is not None else None)
         return self._should_wait()
+
+    def _deny(self, fetch: CachedPartition) -> None:
+        self._responds_at_once = True
+        result = self._error_result(fetch.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        self._results.append((fetch, result, None))
 
     def _should_wait(self) -> bool:
         return not self._responds_at_once and bool(self._readable) and self._size < self._min_bytes
@@ -203,6 +223,9 @@ class ConsumerFetch:
         self._reply.send(self.response())
 
     def response(self) -> Sequence[Chunk]:
+        throttle_ms = self._throttle_ms()
+        if throttle_ms:
+            return self._throttled(throttle_ms)
         context = self._context
         topics: list[tuple[str | bytes, list[FetchedPartition[FileSlice]]]] = []
         returned: list[CachedPartition] = []
@@ -237,8 +260,36 @@ class ConsumerFetch:
         self._handler.stats.record_response(self._begun_ns)
         return chunks
 
+    def _throttle_ms(self) -> int:
+        session: ClientSession = self._connection.session
+        meters = session.meters
+        if meters is NO_METERS:
+            return 0
+        stats, clock = self._handler.stats, self._handler.clock
+        now_ms = clock.monotonic_ms()
+        waits_ms = session.throttle_ms(meters.fetch, self._size, stats.now_ns() - self._begun_ns, now_ms)
+        if waits_ms > 0 and meters.fetch is not None:
+            # The response is empty: the client fetches the same records again.
+            meters.fetch.unrecord(self._size, now_ms)
+        return waits_ms
+
+    def _throttled(self, throttle_ms: int) -> Sequence[Chunk]:
+        out = bytearray(9 if self._version >= FLEXIBLE_FROM else 8)
+        chunks, size = encode_fetch_response(
+            out,
+            self._version,
+            (),
+            throttle_time_ms=throttle_ms,
+            error_code=self._context.error,
+            session_id=self._context.session_id,
+        )
+        _FRAME_HEAD.pack_into(out, 0, size - 4, self._correlation_id)
+        self._handler.stats.record_response(self._begun_ns)
+        self._connection.mute(throttle_ms)
+        return chunks
+
     def _leader_endpoints(self) -> Sequence[NodeEndpoint]:
-        return broker_endpoints(self._handler.metadata, self._leaders, self._listener_name)
+        return broker_endpoints(self._handler.metadata, self._leaders, self._connection.listener_name)
 
     def _count(self, traffic: TopicTraffic, size: int) -> None:
         traffic.fetches += 1

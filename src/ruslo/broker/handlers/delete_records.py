@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.requests.context import RequestContext
+from ruslo.model.acls import Operation, ResourceType
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import INTERNAL_TOPICS
 from ruslo.protocol.messages.delete_records_request import DeleteRecordsPartition, DeleteRecordsRequest
@@ -43,7 +44,9 @@ async def handle(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=[_delete(services, topic.name, listed, deletions) for listed in topic.partitions],
+                partitions=[
+                    _delete(services, context, topic.name, listed, deletions) for listed in topic.partitions
+                ],
             )
             for topic in request.topics
         ]
@@ -64,12 +67,17 @@ async def handle(
 
 
 def _delete(
-    services: Services, topic: str, listed: DeleteRecordsPartition, deletions: list[_Deletion]
+    services: Services,
+    context: RequestContext,
+    topic: str,
+    listed: DeleteRecordsPartition,
+    deletions: list[_Deletion],
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(
         partition_index=listed.partition_index, low_watermark=UNKNOWN_LOW_WATERMARK
     )
     try:
+        context.require(Operation.DELETE, ResourceType.TOPIC, topic)
         if topic in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is internal")
         partition = services.partitions.get(topic, listed.partition_index)

@@ -1,7 +1,4 @@
-"""DescribeClientQuotas v0-1 (KIP-546): the quotas in the metadata that match a filter.
-
-Ruslo stores none itself and enforces none; a metadata log that Apache Kafka wrote may hold some.
-"""
+"""DescribeClientQuotas v0-1 (KIP-546): the quotas that match a filter."""
 
 from __future__ import annotations
 
@@ -32,14 +29,15 @@ def handle(
     except KafkaError as error:
         # Null entries tell clients that the request failed as a whole.
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
-    entries: dict[QuotaEntity, EntryData] = {}
-    for (entity, key), record in services.metadata.image.security.quotas.items():
-        if _matches(entity, request):
-            if entity not in entries:
-                named = [EntityData(entity_type=kind, entity_name=name) for kind, name in entity]
-                entries[entity] = EntryData(entity=named)
-            entries[entity].values.append(ValueData(key=key, value=record.value))
-    return DescribeClientQuotasResponse(error_message=None, entries=list(entries.values()))
+    entries = [
+        EntryData(
+            entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+            values=[ValueData(key=key, value=record.value) for key, record in values.items()],
+        )
+        for entity, values in services.metadata.image.security.quotas.items()
+        if _matches(entity, request)
+    ]
+    return DescribeClientQuotasResponse(error_message=None, entries=entries)
 
 
 def _check_filter(components: Iterable[ComponentData]) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.metadata.controller_id import controller_id
-from ruslo.broker.requests.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED
-from ruslo.broker.requests.context import RequestContext
+from ruslo.broker.requests.access import NOT_REQUESTED
+from ruslo.broker.requests.context import RequestContext, cluster_operations
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from ruslo.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
@@ -32,7 +32,9 @@ def handle(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
             error_message=f"This listener does not describe {other}. Send the request to one of theirs",
         )
-    operations = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
+    operations = NOT_REQUESTED
+    if request.include_cluster_authorized_operations:
+        operations = cluster_operations(context)
     response = DescribeClusterResponse(
         endpoint_type=request.endpoint_type,
         cluster_id=services.cluster_id,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.config_access import require_config_access
 from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.requests.loggers import logger_levels, require_own_loggers
 from ruslo.config.definition import ConfigType
@@ -20,6 +21,7 @@ from ruslo.config.resolution import (
     describe_topic,
 )
 from ruslo.machines.controller.config_image import BROKER, BROKER_LOGGER, CLUSTER_DEFAULT, GROUP, TOPIC
+from ruslo.model.acls import Operation
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import topic_name_problem
 from ruslo.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -43,16 +45,24 @@ _MAX_LOST_DATA_LINES = 100
 def handle(
     services: NodeServices, request: DescribeConfigsRequest, context: RequestContext
 ) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_describe(services, request, each) for each in request.resources])
+    return DescribeConfigsResponse(
+        results=[_describe(services, request, each, context) for each in request.resources]
+    )
 
 
 def _describe(
-    services: NodeServices, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    services: NodeServices,
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsResource,
+    context: RequestContext,
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
     )
     try:
+        require_config_access(
+            context, Operation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name
+        )
         entries = _entries(services, resource, resource.configuration_keys)
         result.configs = [_result(entry, request) for entry in entries]
     except KafkaError as error:

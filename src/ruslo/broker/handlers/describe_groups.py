@@ -7,21 +7,24 @@ error (KIP-1043); before, its state was Dead.
 from __future__ import annotations
 
 from ruslo.broker.coordinators.runtime.fan_out import all_responses, by_partition
+from ruslo.broker.handlers.allowed_resources import split_groups
 from ruslo.broker.handlers.services import Services
-from ruslo.broker.requests.authorized_operations import GROUP_OPERATIONS
 from ruslo.broker.requests.context import RequestContext
+from ruslo.model.acls import Operation, ResourceType
+from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.describe_groups_request import DescribeGroupsRequest
-from ruslo.protocol.messages.describe_groups_response import DescribeGroupsResponse
+from ruslo.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
 
 
 async def handle(
     services: Services, request: DescribeGroupsRequest, context: RequestContext
 ) -> DescribeGroupsResponse:
     groups = services.groups
+    allowed, denied = split_groups(context, Operation.DESCRIBE, request.groups)
     answers = await all_responses(
         [
             groups.submit_to(partition, DescribeGroupsRequest(groups=group_ids), context)
-            for partition, group_ids in by_partition(groups, request.groups, str).items()
+            for partition, group_ids in by_partition(groups, allowed, str).items()
         ],
         DescribeGroupsResponse,
     )
@@ -29,5 +32,10 @@ async def handle(
     if request.include_authorized_operations:
         for group in described:
             if not group.error_code:
-                group.authorized_operations = GROUP_OPERATIONS
+                group.authorized_operations = context.authorized_operations(
+                    ResourceType.GROUP, group.group_id
+                )
+    described += [
+        DescribedGroup(group_id=each, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED) for each in denied
+    ]
     return DescribeGroupsResponse(groups=described)

@@ -11,6 +11,7 @@ from ruslo.broker.handlers.services import Services
 from ruslo.broker.requests.context import RequestContext
 from ruslo.config.limits import LONG_MAX
 from ruslo.machines.controller.records import CORDONED_LOG_DIRS_SUPPORTED
+from ruslo.model.acls import Operation, ResourceType
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from ruslo.protocol.messages.describe_log_dirs_response import (
@@ -24,6 +25,8 @@ from ruslo.protocol.messages.describe_log_dirs_response import (
 def handle(
     services: Services, request: DescribeLogDirsRequest, context: RequestContext
 ) -> DescribeLogDirsResponse:
+    if not context.allows(Operation.DESCRIBE, ResourceType.CLUSTER):
+        return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     listed = None
     if request.topics is not None:
         listed = {(topic.topic, index) for topic in request.topics for index in topic.partitions}

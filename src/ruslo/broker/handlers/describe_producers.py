@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.requests.context import RequestContext
+from ruslo.model.acls import Operation, ResourceType
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import topic_name_problem
 from ruslo.protocol.messages.describe_producers_request import DescribeProducersRequest
@@ -25,19 +26,22 @@ def handle(
         topics=[
             TopicResponse(
                 name=topic.name,
-                partitions=[_describe(services, topic.name, index) for index in topic.partition_indexes],
+                partitions=[
+                    _describe(services, context, topic.name, index) for index in topic.partition_indexes
+                ],
             )
             for topic in request.topics
         ]
     )
 
 
-def _describe(services: Services, topic: str, index: int) -> PartitionResponse:
+def _describe(services: Services, context: RequestContext, topic: str, index: int) -> PartitionResponse:
     result = PartitionResponse(partition_index=index)
     try:
         problem = topic_name_problem(topic)
         if problem:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+        context.require(Operation.READ, ResourceType.TOPIC, topic)
         partition = services.partitions.get(topic, index)
         result.active_producers = [
             ProducerState(

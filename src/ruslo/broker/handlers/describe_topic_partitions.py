@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.metadata.topic_responses import TopicQuery, TopicResponse
-from ruslo.broker.requests.authorized_operations import TOPIC_OPERATIONS
 from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.controller.topic_image import TopicImage
+from ruslo.model.acls import Operation, ResourceType
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import INTERNAL_TOPICS, topic_name_problem
 from ruslo.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
@@ -33,13 +33,19 @@ def handle(
             return DescribeTopicPartitionsResponse(
                 topics=[_failed(each.name, ErrorCode.INVALID_REQUEST) for each in request.topics]
             )
+    named = bool(request.topics)
     wanted = {topic.name for topic in request.topics} or image.topics.by_name.keys()
     limit = services.dynamic_config.current.int("max.request.partition.size.limit")
     remaining = min(max(request.response_partition_limit, 1), limit)
     lost = services.topic_responses.lost_leaders()
-    query = TopicQuery(context.listener_name, _METADATA_VERSION, with_operations=False, lost=lost)
+    query = TopicQuery(context.listener_name, _METADATA_VERSION, lost=lost)
     response = DescribeTopicPartitionsResponse()
     for name in sorted(each for each in wanted if each >= first_name):
+        if not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name, audited=named):
+            # A topic that the client did not name stays hidden.
+            if named:
+                response.topics.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
         topic = image.topics.by_name.get(name)
         if topic is None:
             is_valid = topic_name_problem(name) is None
@@ -52,7 +58,8 @@ def handle(
             break
         description = services.topic_responses.get(image, topic, query)
         end = min(index + remaining, len(topic.partitions))
-        response.topics.append(_described(topic, description, index, end))
+        operations = context.authorized_operations(ResourceType.TOPIC, name)
+        response.topics.append(_described(topic, description, operations, index, end))
         remaining -= max(end - index, 0)
         if end < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=end)
@@ -61,13 +68,13 @@ def handle(
 
 
 def _described(
-    topic: TopicImage, description: TopicResponse, start: int, end: int
+    topic: TopicImage, description: TopicResponse, operations: int, start: int, end: int
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=operations,
         partitions=[
             DescribeTopicPartitionsResponsePartition(
                 error_code=shown.error_code,

@@ -1,6 +1,6 @@
-"""DescribeUserScramCredentials v0 (KIP-554): users with SCRAM credentials in the metadata, without secrets.
+"""DescribeUserScramCredentials v0 (KIP-554): users with SCRAM credentials, without secrets.
 
-Ruslo stores none itself; a metadata log that Apache Kafka wrote may hold some. No users, or null, means all.
+No users, or null, means all.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from inspect import isawaitable
 
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
+from ruslo.broker.requests.error_responses import error_response
 from ruslo.broker.requests.forwarding import envelope_response, open_envelope
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
 from ruslo.protocol.apis import API_BY_KEY
@@ -35,6 +36,8 @@ async def handle(
         peer_host=host,
         principal=principal,
         forwarded=True,
+        access=services.open_session(principal, host).access,
+        api_name=api.name,
     )
     try:
         response = handler(services, message, original)
@@ -43,10 +46,7 @@ async def handle(
     except KafkaError as error:
         if error.code is ErrorCode.NOT_CONTROLLER:
             return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
-        response = api.response()
-        if not hasattr(response, "error_code"):
+        response = error_response(message, error, header.api_version)
+        if response is None:
             raise
-        response.error_code = error.code
-        if hasattr(response, "error_message"):
-            response.error_message = error.message
     return EnvelopeResponse(response_data=envelope_response(header, response))

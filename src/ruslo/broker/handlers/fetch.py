@@ -18,6 +18,8 @@ from ruslo.broker.handlers.follower_fetch import FollowerFetch
 from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.preferred_read_replica import ReplicaSelector
+from ruslo.broker.requests.access import NO_ACCESS, OPEN
+from ruslo.broker.requests.session import ClientSession
 from ruslo.machines.fetch_session import (
     FINAL_EPOCH,
     NO_SESSION,
@@ -25,6 +27,7 @@ from ruslo.machines.fetch_session import (
     FetchContext,
     FetchSessionCache,
 )
+from ruslo.model.acls import CLUSTER_NAME, Operation, ResourceType
 from ruslo.model.clock import Clock
 from ruslo.net.connection import Connection
 from ruslo.protocol.fetch_codec import FetchBody, decode_fetch_request
@@ -50,8 +53,24 @@ class FetchHandler:
         # Waiting for more bytes than fit into the response would always time out.
         min_bytes = min(body.min_bytes, max_bytes)
         kind = ConsumerFetch if body.replica_id < 0 else FollowerFetch
-        listener = connection.listener_name
-        fetch = kind(self, listener, body, context, version, correlation_id, begun_ns, max_bytes, min_bytes)
+        session: ClientSession = connection.session
+        access = session.access
+        if access is not OPEN and kind is FollowerFetch:
+            # A replica with this permission reads every topic; a client without it gets an error for each.
+            allowed = access.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME, "Fetch")
+            kind, access = (FollowerFetch, OPEN) if allowed else (ConsumerFetch, NO_ACCESS)
+        fetch = kind(
+            self,
+            connection,
+            body,
+            context,
+            version,
+            correlation_id,
+            begun_ns,
+            max_bytes,
+            min_bytes,
+            access,
+        )
         if context.error or not fetch.read() or body.max_wait_ms <= 0:
             connection.send_all(fetch.response())
         else:

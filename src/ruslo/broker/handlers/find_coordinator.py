@@ -12,13 +12,16 @@ from collections.abc import Awaitable
 
 from ruslo.broker.coordinators.runtime.internal_topic import InternalTopic
 from ruslo.broker.handlers.services import Services
-from ruslo.broker.requests.context import RequestContext
+from ruslo.broker.requests.access import AUTHORIZATION_ERRORS
+from ruslo.broker.requests.context import RequestContext, denial
+from ruslo.model.acls import Operation, ResourceType
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from ruslo.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 
 BATCHED_MIN_VERSION = 4
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = range(3)
+_RESOURCES = {GROUP_KEY: ResourceType.GROUP, TRANSACTION_KEY: ResourceType.TRANSACTIONAL_ID}
 
 
 def handle(
@@ -62,6 +65,9 @@ def _find_all(
 
 
 def _find(services: Services, key: str, key_type: int, context: RequestContext) -> Coordinator:
+    resource = _RESOURCES.get(key_type)
+    if resource is not None and not context.allows(Operation.DESCRIBE, resource, key):
+        return _error(key, AUTHORIZATION_ERRORS[resource], denial(context, Operation.DESCRIBE, resource, key))
     if key_type == SHARE_KEY:
         return _error(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "This release does not support share groups")
     internal = _topic_of(services, key_type)

@@ -167,6 +167,10 @@ class FollowerFetch(ConsumerFetch):
         # The class is rebuilt with slots, which breaks super().
         return ConsumerFetch.response(self)
 
+    def _throttle_ms(self) -> int:
+        """Replicas have quotas of their own (``replication_quota``)."""
+        return 0
+
     def _count(self, traffic: TopicTraffic, size: int) -> None:
         traffic.fetches += 1
         traffic.replication_bytes_out += size

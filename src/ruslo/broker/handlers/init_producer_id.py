@@ -14,6 +14,7 @@ from ruslo.broker.handlers.services import Response, Services
 from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.txns.errors import error_response
 from ruslo.machines.txns.init_producer import check
+from ruslo.model.acls import Operation, ResourceType
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.init_producer_id_request import InitProducerIdRequest
@@ -23,6 +24,13 @@ logger = logging.getLogger(__name__)
 
 
 def handle(services: Services, request: InitProducerIdRequest, context: RequestContext) -> Response:
+    if request.transactional_id is not None:
+        context.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    elif not (
+        context.allows(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, audited=False)
+        or context.access.allows_any(Operation.WRITE, ResourceType.TOPIC, context.api_name)
+    ):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     code = check(request, services.transactions.settings)
     if code is not ErrorCode.NONE:
         return error_response(request, context.api_version, code)

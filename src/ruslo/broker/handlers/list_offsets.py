@@ -25,6 +25,7 @@ from collections import Counter
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.requests.context import RequestContext
+from ruslo.model.acls import Operation, ResourceType
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.messages.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest
 from ruslo.protocol.messages.list_offsets_response import (
@@ -76,6 +77,7 @@ def _list_offset(
 ) -> ListOffsetsPartitionResponse:
     result = ListOffsetsPartitionResponse(partition_index=listed.partition_index)
     try:
+        context.require(Operation.DESCRIBE, ResourceType.TOPIC, topic)
         if (topic, listed.partition_index) in duplicates:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         if listed.timestamp < EARLIEST_PENDING_UPLOAD or context.api_version < SINCE_VERSION.get(

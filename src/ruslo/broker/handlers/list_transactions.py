@@ -10,6 +10,7 @@ from ruslo.broker.handlers.services import Services
 from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.groups.consumer.patterns import check_pattern
 from ruslo.machines.txns.states import STATE_BY_NAME
+from ruslo.model.acls import Operation, ResourceType
 from ruslo.protocol.messages.list_transactions_request import ListTransactionsRequest
 from ruslo.protocol.messages.list_transactions_response import ListTransactionsResponse
 
@@ -35,5 +36,12 @@ async def handle(
         unknown_state_filters=[
             name for name in dict.fromkeys(request.state_filters) if name not in STATE_BY_NAME
         ],
-        transaction_states=[state for answer in answers for state in answer.transaction_states],
+        transaction_states=[
+            state
+            for answer in answers
+            for state in answer.transaction_states
+            if context.allows(
+                Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, state.transactional_id, audited=False
+            )
+        ],
     )

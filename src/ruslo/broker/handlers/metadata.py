@@ -14,6 +14,7 @@ is assembled in one step from one state of the metadata.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from asyncio import Future
 from collections.abc import Awaitable, Iterable, Set
@@ -23,13 +24,16 @@ from itertools import islice
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.metadata.controller_id import controller_id
 from ruslo.broker.metadata.topic_responses import TopicQuery
-from ruslo.broker.requests.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED
-from ruslo.broker.requests.context import RequestContext
+from ruslo.broker.requests.access import NOT_REQUESTED, OPEN
+from ruslo.broker.requests.context import RequestContext, cluster_operations
 from ruslo.broker.scheduling.scheduler import Priority, for_each
+from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.controller.topic_image import TopicImage
+from ruslo.model.acls import Operation, ResourceType
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import ZERO_UUID, Uuid
 from ruslo.model.topics import INTERNAL_TOPICS, topic_name_problem
+from ruslo.protocol.apis import API_BY_NAME
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ruslo.protocol.messages.create_topics_response import CreateTopicsResponse
@@ -43,6 +47,7 @@ from ruslo.protocol.messages.metadata_response import (
 logger = logging.getLogger(__name__)
 
 _CREATION_TIMEOUT_MS = 30_000
+_CREATE_VERSION = API_BY_NAME["CreateTopics"].max_version
 USE_DEFAULT = -1
 """The controller's default applies."""
 MANY_PARTITIONS = 500
@@ -56,7 +61,7 @@ _MAX_ROUNDS = 5
 def handle(
     services: Services, request: MetadataRequest, context: RequestContext
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
-    missing = _to_create(services, request)
+    missing = _to_create(services, request, context)
     outdated = _outdated(services, request, context)
     response: MetadataResponse | Awaitable[MetadataResponse]
     if outdated:
@@ -64,7 +69,7 @@ def handle(
     else:
         response = _respond(services, request, context)
     if missing:
-        _create(services, missing)
+        _create(services, missing, context)
     return response
 
 
@@ -73,7 +78,7 @@ def _outdated(services: Services, request: MetadataRequest, context: RequestCont
     image = services.metadata.image
     if image.topics.partition_count <= MANY_PARTITIONS:
         return []
-    topics: Iterable[TopicImage] = image.topics.by_name.values()
+    topics: Iterable[TopicImage] = _describable(image, context)
     if not _requests_all_topics(request, context):
         named = (image.topics.by_name.get(each.name or "") for each in request.topics or ())
         topics = [topic for topic in named if topic is not None]
@@ -84,11 +89,21 @@ def _outdated(services: Services, request: MetadataRequest, context: RequestCont
 
 
 def _query(services: Services, request: MetadataRequest, context: RequestContext) -> TopicQuery:
-    with_operations, lost = (
-        request.include_topic_authorized_operations,
-        services.topic_responses.lost_leaders(),
-    )
-    return TopicQuery(context.listener_name, context.api_version, with_operations, lost)
+    access = context.access if request.include_topic_authorized_operations else None
+    lost = services.topic_responses.lost_leaders()
+    return TopicQuery(context.listener_name, context.api_version, lost, access)
+
+
+def _describable(image: MetadataImage, context: RequestContext) -> Iterable[TopicImage]:
+    """All topics that the client may describe; the others stay hidden."""
+    topics = image.topics.by_name.values()
+    if context.access is OPEN:
+        return topics
+    return [
+        topic
+        for topic in topics
+        if context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, audited=False)
+    ]
 
 
 def _partition_count(topics: Iterable[TopicImage]) -> int:
@@ -128,17 +143,25 @@ def _respond(services: Services, request: MetadataRequest, context: RequestConte
     )
     if request.topics is None or _requests_all_topics(request, context):
         describe = services.topic_responses.get
-        response.topics = [describe(image, topic, query) for topic in image.topics.by_name.values()]
+        response.topics = [describe(image, topic, query) for topic in _describable(image, context)]
     else:
-        response.topics = [_describe_requested(services, each, query) for each in request.topics]
+        creates = _creates_topics(services, request)
+        response.topics = [
+            _describe_requested(services, each, query, context, creates) for each in request.topics
+        ]
     if request.include_cluster_authorized_operations and 8 <= query.version <= 10:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = cluster_operations(context)
     return response
 
 
 def _describe_requested(
-    services: Services, requested: MetadataRequestTopic, query: TopicQuery
+    services: Services,
+    requested: MetadataRequestTopic,
+    query: TopicQuery,
+    context: RequestContext,
+    creates: bool,
 ) -> MetadataResponseTopic:
+    """``creates``: a topic that does not exist is created, which the client must be allowed to do."""
     image = services.metadata.image
     if query.version < 12 and (requested.name is None or requested.topic_id != ZERO_UUID):
         # v10 and v11 have the field, but Kafka did not use it then.
@@ -147,9 +170,15 @@ def _describe_requested(
         topic = image.topics.by_id.get(requested.topic_id)
         if topic is None:
             return _failed(ErrorCode.UNKNOWN_TOPIC_ID, None, requested.topic_id)
+        if not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+            return _failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, requested.topic_id)
     else:
+        if not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, requested.name):
+            return _failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, requested.name)
         topic = image.topics.by_name.get(requested.name)
         if topic is None:
+            if creates and not _may_create(context, requested.name):
+                return _failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, requested.name)
             is_valid = topic_name_problem(requested.name) is None
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid else ErrorCode.INVALID_TOPIC_EXCEPTION
             return _failed(error, requested.name)
@@ -179,9 +208,18 @@ def _brokers(services: Services, listener_name: str, lost: Set[int]) -> list[Met
     return brokers
 
 
-def _to_create(services: Services, request: MetadataRequest) -> set[str]:
-    enabled = services.config.bool("auto.create.topics.enable") and request.allow_auto_topic_creation
-    if not request.topics or not enabled:
+def _creates_topics(services: Services, request: MetadataRequest) -> bool:
+    return services.config.bool("auto.create.topics.enable") and request.allow_auto_topic_creation
+
+
+def _may_create(context: RequestContext, name: str) -> bool:
+    return context.allows(Operation.CREATE, ResourceType.CLUSTER, audited=False) or context.allows(
+        Operation.CREATE, ResourceType.TOPIC, name
+    )
+
+
+def _to_create(services: Services, request: MetadataRequest, context: RequestContext) -> set[str]:
+    if not request.topics or not _creates_topics(services, request):
         return set()
     known = services.metadata.image.topics.by_name
     missing = {
@@ -193,6 +231,8 @@ def _to_create(services: Services, request: MetadataRequest) -> set[str]:
         # Coordinators create their internal topics themselves, with their own configs.
         and each.name not in INTERNAL_TOPICS
         and topic_name_problem(each.name) is None
+        and context.allows(Operation.DESCRIBE, ResourceType.TOPIC, each.name)
+        and _may_create(context, each.name)
     }
     return set(islice(missing, MAX_CREATED_TOPICS))
 
@@ -208,7 +248,7 @@ def _creatable_topic(services: Services, name: str) -> CreatableTopic:
     )
 
 
-def _create(services: Services, missing: set[str]) -> None:
+def _create(services: Services, missing: set[str], context: RequestContext) -> None:
     """Start the creation of topics that no earlier request is creating."""
     missing -= services.topics_in_creation
     if not missing:
@@ -218,7 +258,9 @@ def _create(services: Services, missing: set[str]) -> None:
         timeout_ms=_CREATION_TIMEOUT_MS,
     )
     services.topics_in_creation |= missing
-    creation = services.controller.submit(request, timeout_ms=request.timeout_ms)
+    # The controller authorizes the client, not this broker.
+    as_client = context._replace(api_version=_CREATE_VERSION, api_name="CreateTopics")
+    creation = asyncio.ensure_future(services.gateway.forward(request, as_client))
     creation.add_done_callback(partial(_on_creation_done, services.topics_in_creation, missing))
 
 

@@ -34,6 +34,7 @@ from ruslo.broker.handlers.produce_results import (
     appended_result,
     check_partition,
     count_failures,
+    denied_results,
     encode,
 )
 from ruslo.broker.handlers.record_decoding import (
@@ -46,6 +47,7 @@ from ruslo.broker.handlers.record_decoding import (
     validate_all,
     validate_small,
 )
+from ruslo.broker.handlers.topic_access import may_write
 from ruslo.broker.handlers.transactional_produce import TransactionalProduce
 from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.broker.partitions.ack_wait import AckResult, AckWait
@@ -53,8 +55,12 @@ from ruslo.broker.partitions.leader_hints import broker_endpoints, leader_hint
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.partition import Partition, UndecodedRecords
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
+from ruslo.broker.requests.access import OPEN
+from ruslo.broker.requests.session import ClientSession
 from ruslo.broker.scheduling.background_tasks import BackgroundTasks
 from ruslo.broker.scheduling.worker_thread import WorkerThread
+from ruslo.machines.quota import NO_METERS
+from ruslo.model.acls import Operation, ResourceType
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.net.connection import Connection
@@ -81,8 +87,26 @@ class ProduceHandler:
         transactional_id, acks, timeout_ms, topics = decode_produce_request(buf, pos, end, version)
         results: Results = []
         unacked: list[Unacked] = []
-        request = (connection, results, unacked, acks, timeout_ms, version, correlation_id, begun_ns)
+        session: ClientSession = connection.session
+        request = (
+            connection,
+            results,
+            unacked,
+            acks,
+            timeout_ms,
+            version,
+            correlation_id,
+            begun_ns,
+            end - pos,
+        )
+        access = session.access
+        guarded = access is not OPEN
         if transactional_id is not None:
+            if guarded and not access.allows(
+                Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id, "Produce"
+            ):
+                self._refuse(request, topics, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+                return
             transactional = TransactionalProduce(self, request, transactional_id)
             self._handle_transactional(transactional, connection, topics, memoryview(buf))
             return
@@ -91,7 +115,12 @@ class ProduceHandler:
         view = memoryview(buf)
         undecoded: list[UndecodedBatch] = []
         failed = False
+        writable = access.writable
         for topic, listed in topics:
+            if guarded and topic not in writable and not may_write(access, topic, self.metadata):
+                failed = True
+                results.append(denied_results(topic, listed))
+                continue
             known = by_topic.get(topic)
             partition_results: list[PartitionResult] = []
             for index, start, stop in listed:
@@ -135,6 +164,11 @@ class ProduceHandler:
         else:
             self.respond(request, failed)
 
+    def _refuse(self, request: ProduceRequest, topics: Sequence[TopicRecords], code: ErrorCode) -> None:
+        results = request[1]
+        results += [denied_results(topic, listed, code) for topic, listed in topics]
+        self.respond(request, failed=True)
+
     def _handle_transactional(
         self,
         request: TransactionalProduce,
@@ -174,11 +208,12 @@ class ProduceHandler:
 
     def respond(self, request: ProduceRequest, failed: bool, reply: PendingResponse | None = None) -> None:
         """Respond, at once or when all appends are acknowledged; ``reply``: the deferred response."""
-        connection, results, unacked, acks, _, version, correlation_id, begun_ns = request
+        connection, results, unacked, acks, _, version, correlation_id, begun_ns, size = request
         if failed:
             by_topic = self.partitions.by_id if version >= TOPIC_IDS_FROM else self.partitions.by_name
             count_failures(self.stats, by_topic, results)
         if acks == 0:
+            self._throttle(connection, size, begun_ns)
             if failed:
                 connection.close()
             elif reply is not None:
@@ -188,15 +223,29 @@ class ProduceHandler:
             return
         else:
             endpoints = self._leader_endpoints(request) if failed else ()
-            response = encode(results, version, correlation_id, endpoints)
+            throttle_ms = self._throttle(connection, size, begun_ns)
+            response = encode(results, version, correlation_id, endpoints, throttle_ms)
             if reply is not None:
                 reply.send((response,))
             else:
                 connection.send(response)
         self.stats.record_response(begun_ns)
 
+    def _throttle(self, connection: Connection, size: int, begun_ns: int) -> int:
+        """Let a client that exceeds its quota wait; returns how long."""
+        session: ClientSession = connection.session
+        meters = session.meters
+        if meters is NO_METERS:
+            return 0
+        busy_ns = self.stats.now_ns() - begun_ns
+        waits_ms = session.throttle_ms(meters.produce, size, busy_ns, self.clock.monotonic_ms())
+        if waits_ms > 0:
+            connection.mute(waits_ms)
+        return waits_ms
+
     def _respond_when_acked(self, request: ProduceRequest, reply: PendingResponse) -> None:
-        _, results, unacked, acks, timeout_ms, version, correlation_id, begun_ns = request
+        connection, results, unacked, acks, timeout_ms, version, correlation_id, begun_ns, size = request
+        throttle_ms = self._throttle(connection, size, begun_ns)
 
         def complete(ack_results: list[AckResult]) -> None:
             for (topic_at, at, append), result in zip(unacked, ack_results, strict=True):
@@ -208,7 +257,8 @@ class ProduceHandler:
                     self.stats.record_error(error.code)
                     append.partition.traffic.failed_produces += 1
             self.stats.record_response(begun_ns)
-            reply.send((encode(results, version, correlation_id, self._leader_endpoints(request)),))
+            endpoints = self._leader_endpoints(request)
+            reply.send((encode(results, version, correlation_id, endpoints, throttle_ms),))
 
         AckWait([append for _, _, append in unacked], timeout_ms, complete, acks == ALL)
 

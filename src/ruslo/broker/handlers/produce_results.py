@@ -31,8 +31,8 @@ PENDING_RESULT: PartitionResult = (-1, ErrorCode.UNKNOWN_SERVER_ERROR, -1, -1, -
 Results: TypeAlias = list[tuple[str | bytes, list[PartitionResult]]]
 Unacked: TypeAlias = tuple[int, int, Appended]
 """Index of the topic and of the partition in the results, and the append that is not acknowledged yet."""
-ProduceRequest: TypeAlias = "tuple[Connection, Results, list[Unacked], int, int, int, int, int]"
-"""Connection, results, unacked appends, acks, timeout, version, correlation id, start time."""
+ProduceRequest: TypeAlias = "tuple[Connection, Results, list[Unacked], int, int, int, int, int, int]"
+"""Connection, results, unacked appends, acks, timeout, version, correlation id, start time, size."""
 
 
 def check_partition(
@@ -90,15 +90,28 @@ def count_failures(
                     known[index].traffic.failed_produces += 1
 
 
+def denied_results(
+    topic: str | bytes,
+    listed: Sequence[tuple[int, int, int]],
+    code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+) -> tuple[str | bytes, list[PartitionResult]]:
+    """The results of a topic to which the client may not write."""
+    return topic, [(index, code, -1, -1, -1, None, None, None) for index, _, _ in listed]
+
+
 def appended_result(index: int, append: Appended) -> PartitionResult:
     start_offset = append.partition.log.start_offset
     return (index, 0, append.base_offset, append.log_append_time_ms, start_offset, None, None, None)
 
 
 def encode(
-    results: Results, version: int, correlation_id: int, endpoints: Sequence[NodeEndpoint] = ()
+    results: Results,
+    version: int,
+    correlation_id: int,
+    endpoints: Sequence[NodeEndpoint] = (),
+    throttle_ms: int = 0,
 ) -> bytearray:
     out = bytearray(9 if version >= FLEXIBLE_FROM else 8)
-    encode_produce_response(out, version, results, node_endpoints=endpoints)
+    encode_produce_response(out, version, results, throttle_time_ms=throttle_ms, node_endpoints=endpoints)
     _FRAME_HEAD.pack_into(out, 0, len(out) - 4, correlation_id)
     return out

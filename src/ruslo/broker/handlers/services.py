@@ -8,11 +8,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ruslo.broker.requests.context import RequestContext
+from ruslo.broker.requests.session import ClientSession
+from ruslo.broker.security.authorization import Authorization, access_of
+from ruslo.machines.quota import ClientQuotas
 from ruslo.model.clock import Clock
+from ruslo.model.principals import Principal
 from ruslo.protocol.apis import Api
 from ruslo.protocol.message import Message
 
 if TYPE_CHECKING:
+    from ruslo.broker.controller.gateway import ControllerGateway
     from ruslo.broker.controller.liveness_probes import LivenessProbes
     from ruslo.broker.controller.producer_ids import ProducerIds
     from ruslo.broker.coordinators.groups.coordinator import GroupCoordinator
@@ -26,6 +31,8 @@ if TYPE_CHECKING:
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.quorum.raft import RaftDriver
     from ruslo.broker.scheduling.scheduler import Scheduler
+    from ruslo.broker.security.audit_log import AuditLog
+    from ruslo.broker.security.authentication import Authentication
     from ruslo.config.broker import BrokerConfig
     from ruslo.storage.log_manager import LogManager
     from ruslo.storage.lost_data import LostDataList
@@ -77,6 +84,16 @@ class NodeServices:
     """Why the last assignment of a group failed; None if it succeeded or the group is unknown here."""
     lost_data: LostDataList
     apis: ApiCatalog
+    authentication: Authentication
+    audit: AuditLog
+    authorization: Authorization | None
+    """None: the node has no authorizer."""
+    quotas: ClientQuotas
+    check_config: Callable[[BrokerConfig], None]
+    """Raises ConfigError for a configuration that this node could not use, such as missing certificates."""
+
+    def open_session(self, principal: Principal, host: str) -> ClientSession:
+        return ClientSession(access_of(self.authorization, principal, host), self.quotas, principal.name)
 
 
 @dataclass(slots=True)
@@ -90,6 +107,8 @@ class ControllerServices(NodeServices):
 class Services(NodeServices):
     """What a broker has in addition."""
 
+    gateway: ControllerGateway
+    """The path to the active controller, on this node or on another one."""
     groups: GroupCoordinator
     partitions: PartitionManager
     logs: LogManager

@@ -17,9 +17,12 @@ from ruslo.broker.handlers.produce_results import (
     ProduceRequest,
     appended_result,
     check_partition,
+    denied_results,
 )
+from ruslo.broker.handlers.topic_access import may_write
 from ruslo.broker.partitions.ack_wait import Appended
 from ruslo.broker.partitions.transactional_appends import Outcome, WaitingBatch
+from ruslo.broker.requests.access import OPEN, Access
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.produce_codec import PartitionResult, TopicRecords
 from ruslo.records.batch import ATTRIBUTES, PRODUCER_EPOCH, PRODUCER_ID, TRANSACTIONAL
@@ -55,7 +58,13 @@ class TransactionalProduce:
         validated: Mapping[Position, Validated] | None = None,
     ) -> None:
         """``validated``: batches whose records have been decoded, by their position in the request."""
+        access: Access = self._connection.session.access
+        guarded = access is not OPEN
         for topic_at, (topic, listed) in enumerate(topics):
+            if guarded and not may_write(access, topic, self._handler.metadata):
+                self._failed = True
+                self._results.append(denied_results(topic, listed))
+                continue
             known = self.by_topic.get(topic, {})
             partition_results: list[PartitionResult] = []
             self._results.append((topic, partition_results))

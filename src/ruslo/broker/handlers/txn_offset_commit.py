@@ -6,10 +6,20 @@ adds its partition to the transaction (KIP-890).
 
 from __future__ import annotations
 
+from ruslo.broker.handlers.allowed_resources import submit_allowed_topics
 from ruslo.broker.handlers.services import Response, Services
 from ruslo.broker.requests.context import RequestContext
+from ruslo.model.acls import Operation, ResourceType
 from ruslo.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 
 
 def handle(services: Services, request: TxnOffsetCommitRequest, context: RequestContext) -> Response:
-    return services.transactional_commits.commit(request, context)
+    context.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    context.require(Operation.READ, ResourceType.GROUP, request.group_id)
+    return submit_allowed_topics(
+        request,
+        context,
+        Operation.READ,
+        lambda topic: topic.name,
+        lambda allowed: services.transactional_commits.commit(allowed, context),
+    )

@@ -14,13 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING, NamedTuple
 
-from ruslo.broker.requests.authorized_operations import NOT_REQUESTED, TOPIC_OPERATIONS
+from ruslo.broker.requests.access import NOT_REQUESTED, operation_bits
+from ruslo.model.acls import ResourceType
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import INTERNAL_TOPICS
 from ruslo.protocol.messages.metadata_response import MetadataResponsePartition, MetadataResponseTopic
 
 if TYPE_CHECKING:
     from ruslo.broker.metadata.loader import MetadataLoader
+    from ruslo.broker.requests.access import Access
     from ruslo.machines.controller.delta import MetadataDelta
     from ruslo.machines.controller.image import MetadataImage
     from ruslo.machines.controller.topic_image import PartitionImage, TopicImage
@@ -71,13 +73,16 @@ class TopicQuery(NamedTuple):
     listener_name: str
     version: int
     """The version of Metadata."""
-    with_operations: bool
     lost: Set[int]
     """The current ``TopicResponses.lost_leaders``."""
+    access: Access | None = None
+    """The client's permissions, if it wants to know its authorized operations."""
 
-    @property
-    def kind(self) -> _Kind:
-        return _Kind(self.listener_name, error_version(self.version), self.with_operations)
+    def kind_of(self, topic: TopicImage) -> _Kind:
+        operations = NOT_REQUESTED
+        if self.access is not None:
+            operations = operation_bits(self.access, ResourceType.TOPIC, topic.name)
+        return _Kind(self.listener_name, error_version(self.version), operations)
 
 
 class _Kind(NamedTuple):
@@ -85,7 +90,7 @@ class _Kind(NamedTuple):
 
     listener_name: str
     error_version: int
-    with_operations: bool
+    operations: int
 
 
 class _Cached(NamedTuple):
@@ -113,7 +118,7 @@ class TopicResponses:
             self._cached.pop(topic_id, None)
 
     def get(self, image: MetadataImage, topic: TopicImage, query: TopicQuery) -> TopicResponse:
-        kind, lost = query.kind, query.lost
+        kind, lost = query.kind_of(topic), query.lost
         kinds = self._cached.setdefault(topic.id, {})
         cached = kinds.get(kind)
         if cached is not None and cached[:3] == (topic.version, image.cluster.version, lost):
@@ -126,10 +131,10 @@ class TopicResponses:
         self, image: MetadataImage, topics: Iterable[TopicImage], query: TopicQuery
     ) -> list[TopicImage]:
         """The topics without a current description."""
-        kind, cluster_version = query.kind, image.cluster.version
+        cluster_version = image.cluster.version
         found: list[TopicImage] = []
         for topic in topics:
-            cached = self._cached.get(topic.id, {}).get(kind)
+            cached = self._cached.get(topic.id, {}).get(query.kind_of(topic))
             if (
                 cached is None
                 or cached[:3] != (topic.version, cluster_version, query.lost)
@@ -148,7 +153,7 @@ def _describe(image: MetadataImage, topic: TopicImage, kind: _Kind, lost: Set[in
     partitions = [
         _partition(image, index, partition, kind, lost) for index, partition in enumerate(topic.partitions)
     ]
-    return TopicResponse(topic, partitions, TOPIC_OPERATIONS if kind.with_operations else NOT_REQUESTED)
+    return TopicResponse(topic, partitions, kind.operations)
 
 
 def _partition(

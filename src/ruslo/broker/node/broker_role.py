@@ -25,7 +25,7 @@ from ruslo.broker.coordinators.runtime.internal_topic import (
 from ruslo.broker.coordinators.txns.coordinator import TransactionCoordinator
 from ruslo.broker.coordinators.txns.markers import MarkerWriter
 from ruslo.broker.coordinators.txns.offset_commits import TransactionalOffsetCommits
-from ruslo.broker.dispatch.api_table import broker_apis, broker_catalog
+from ruslo.broker.dispatch.api_table import broker_apis, broker_catalog, unauthenticated_apis
 from ruslo.broker.dispatch.dispatcher import Dispatcher
 from ruslo.broker.handlers.fetch import FetchHandler
 from ruslo.broker.handlers.produce import ProduceHandler
@@ -132,7 +132,8 @@ class BrokerRole:
         threads = shared.dynamic_config.current.int("num.recovery.threads.per.data.dir")
         if not shared.logs.was_clean:
             # Recovery reads every unsynced segment: clients can query its progress.
-            await self._server.start(StartupResponses(shared.logs).handle_frame)
+            progress = StartupResponses(shared.logs, is_open=shared.authorization is None)
+            await self._server.start(progress.handle_frame, progress.refuse)
         # Even after a clean shutdown thousands of logs take a while, and heartbeats must go on meanwhile.
         await asyncio.to_thread(shared.logs.load, shared.dynamic_config.log_config, recovery_threads=threads)
         self.has_loaded = True
@@ -215,6 +216,7 @@ class BrokerRole:
             connection=ChannelSettings(
                 client_id=f"broker-{config.node_id}-fetcher-0",
                 request_timeout_ms=config.int("replica.socket.timeout.ms"),
+                security=self._shared.security.to_brokers,
             ),
             quota=self._replication_quota("follower.replication.throttled.rate"),
             storage_failed=lambda error: self.partitions.storage_failed(error),
@@ -237,6 +239,7 @@ class BrokerRole:
             shared.scheduler,
             has_session=lambda: self.lifecycle.has_session,
             new_uuid=shared.new_uuid,
+            authorization=shared.authorization,
         )
         shared.undo.push_async_callback(self.groups.stop)
         self._markers = MarkerWriter(
@@ -267,6 +270,7 @@ class BrokerRole:
             ChannelSettings(
                 client_id=f"broker-{config.node_id}",
                 request_timeout_ms=config.int("request.timeout.ms"),
+                security=self._shared.security.to_brokers,
             ),
         )
         self._shared.undo.push_async_callback(links.stop)
@@ -298,6 +302,12 @@ class BrokerRole:
             groups=self.groups,
             lost_data=shared.logs.lost_data,
             apis=broker_catalog(),
+            authentication=shared.authentication,
+            audit=shared.audit,
+            authorization=shared.authorization,
+            quotas=shared.quotas,
+            check_config=shared.security.check,
+            gateway=self._gateway,
             offsets_topic=self._internal_topic(OFFSETS_PLAN),
             transactions=self.transactions,
             transactions_topic=self._internal_topic(TRANSACTIONS_PLAN),
@@ -328,7 +338,8 @@ class BrokerRole:
         shared.dynamic_config.subscribe(lambda current: self._server.limit(server_limits(current)))
         await self.lifecycle.unfence()
         dispatcher = Dispatcher(services, broker_apis(produce, fetch), requests)
-        await self._server.start(dispatcher.handle_frame)
+        unauthenticated = Dispatcher(services, unauthenticated_apis(), requests)
+        await self._server.start(dispatcher.handle_frame, unauthenticated.handle_frame)
         # Connections close before anything that serves them; closing a server twice is harmless.
         shared.undo.push_async_callback(self._server.close)
         # While leaderships move, clients still learn here where they went.

@@ -8,7 +8,7 @@ from ruslo.broker.controller.driver import ControllerDriver
 from ruslo.broker.controller.gateway import ControllerGateway
 from ruslo.broker.controller.liveness_probes import LivenessProbes
 from ruslo.broker.controller.registrar import ControllerRegistrar
-from ruslo.broker.dispatch.api_table import controller_apis, controller_catalog
+from ruslo.broker.dispatch.api_table import controller_apis, controller_catalog, unauthenticated_apis
 from ruslo.broker.dispatch.dispatcher import Dispatcher
 from ruslo.broker.handlers.services import ControllerServices
 from ruslo.broker.node.config_rules import BrokerConfigRules
@@ -66,6 +66,11 @@ class ControllerRole:
             assignor_error=lambda group_id: None,
             lost_data=shared.logs.lost_data,
             apis=controller_catalog(),
+            authentication=shared.authentication,
+            audit=shared.audit,
+            authorization=shared.authorization,
+            quotas=shared.quotas,
+            check_config=shared.security.check,
             liveness_probes=liveness_probes,
         )
 
@@ -82,7 +87,8 @@ class ControllerRole:
         """Accept the requests of other nodes as soon as the metadata log is open, then register."""
         shared = self._shared
         dispatcher = Dispatcher(self._services, controller_apis(), shared.metrics.requests)
-        await server.start(dispatcher.handle_frame)
+        unauthenticated = Dispatcher(self._services, unauthenticated_apis(), shared.metrics.requests)
+        await server.start(dispatcher.handle_frame, unauthenticated.handle_frame)
         registrar = ControllerRegistrar(
             gateway, node_id=shared.config.node_id, incarnation_id=shared.new_uuid(), endpoints=endpoints
         )
@@ -101,4 +107,8 @@ def _settings(config: BrokerConfig, cluster_id: str) -> ControllerSettings:
         broker_session_timeout_ms=config.int("broker.session.timeout.ms"),
         auto_leader_rebalance=config.bool("auto.leader.rebalance.enable"),
         leader_imbalance_check_ms=config.int("leader.imbalance.check.interval.seconds") * 1000,
+        token_secret=config.secret("delegation.token.secret.key"),
+        token_max_lifetime_ms=config.int("delegation.token.max.lifetime.ms"),
+        token_expiry_ms=config.int("delegation.token.expiry.time.ms"),
+        token_check_interval_ms=config.int("delegation.token.expiry.check.interval.ms"),
     )

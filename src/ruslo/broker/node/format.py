@@ -1,14 +1,15 @@
 """Formats a node's directories, as ``kafka-storage format`` does; either system starts on the result.
 
-Each directory gets ``bootstrap.checkpoint`` (the initial feature levels); the metadata log directory also
-gets the checkpoint with the first voters if they are in the log (KIP-853). ``meta.properties`` comes last: a
+Each directory gets ``bootstrap.checkpoint`` (the initial feature levels and users); the metadata log
+directory also gets the checkpoint with the first voters if they are in the log (KIP-853).
+``meta.properties`` comes last: a
 directory has it only if it is complete, so an interrupted run can be repeated.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ruslo.broker.node.bootstrap_features import feature_records, initial_features
@@ -18,12 +19,15 @@ from ruslo.broker.quorum.metadata_store import METADATA_PARTITION
 from ruslo.broker.quorum.snapshot_store import SnapshotStore
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.listeners import parse_host_port
+from ruslo.machines.controller.feature_image import METADATA_VERSION
+from ruslo.machines.controller.records import SCRAM_SUPPORTED, VersionedRecord
 from ruslo.machines.raft.snapshots import SnapshotId
 from ruslo.machines.raft.voters import Endpoint, Voter, VoterSet
 from ruslo.model.clock import Clock, SystemClock
 from ruslo.model.errors import ConfigError, StorageError
 from ruslo.model.ids import Uuid, random_uuid, uuid_from_text, uuid_to_text
 from ruslo.protocol.messages.kraft_version_record import KRaftVersionRecord
+from ruslo.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 from ruslo.storage.dir_lock import DirLock
 from ruslo.storage.disk import Disk
 from ruslo.storage.local_disk import LocalDisk
@@ -67,6 +71,7 @@ def format_storage(
     quorum: QuorumOptions | None = None,
     release_version: str | None = None,
     features: Iterable[tuple[str, int]] = (),
+    users: Sequence[UserScramCredentialRecord] = (),
     ignore_formatted: bool = False,
     clock: Clock | None = None,
 ) -> FormatResult:
@@ -78,6 +83,8 @@ def format_storage(
     options = quorum or QuorumOptions()
     _check_quorum_options(config, options)
     levels = initial_features(release_version, features, dynamic_quorum=options.dynamic)
+    if users and levels[METADATA_VERSION] < SCRAM_SUPPORTED:
+        raise ConfigError("--add-scram needs metadata.version 3.5-IV2 or newer. Raise --release-version")
     paths = all_directories(config)
     for path in paths:
         _make_directories(path)
@@ -99,7 +106,7 @@ def format_storage(
         voters = _first_voters(config, options, ids)
         now_ms = (clock or SystemClock()).now_ms()
         for disk in fresh:
-            _write_bootstrap(disk, levels, now_ms)
+            _write_bootstrap(disk, [*feature_records(levels), *((user, 0) for user in users)], now_ms)
             if disk.directory == config.metadata_log_dir and voters is not None:
                 _write_first_voters(disk, voters, now_ms)
             write_meta_properties(disk, MetaProperties(chosen, config.node_id, ids[disk.directory]))
@@ -223,13 +230,13 @@ def _make_directories(path: str) -> None:
         raise StorageError(f"Cannot create the log directory {path}: {error.strerror}") from error
 
 
-def _write_bootstrap(disk: Disk, levels: dict[str, int], now_ms: int) -> None:
+def _write_bootstrap(disk: Disk, records: Sequence[VersionedRecord], now_ms: int) -> None:
     write_checkpoint(
         disk,
         os.path.join(disk.directory, BOOTSTRAP_CHECKPOINT),
         epoch=0,
         control=(),
-        records=feature_records(levels),
+        records=records,
         last_timestamp_ms=0,
         now_ms=now_ms,
     )

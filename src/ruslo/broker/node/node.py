@@ -35,7 +35,9 @@ from ruslo.broker.metrics.node_metrics import NodeMetrics
 from ruslo.broker.metrics.partition_source import directory_families
 from ruslo.broker.metrics.traffic_source import connection_families
 from ruslo.broker.node.abandoned_lookups import forget_abandoned_lookups
+from ruslo.broker.node.authorizer import authorization_of
 from ruslo.broker.node.broker_role import BrokerRole
+from ruslo.broker.node.certificate_watch import CertificateWatch
 from ruslo.broker.node.controller_role import ControllerRole
 from ruslo.broker.node.garbage import GarbageCollection
 from ruslo.broker.node.identity import (
@@ -43,6 +45,7 @@ from ruslo.broker.node.identity import (
     check_formatted,
     check_identity,
 )
+from ruslo.broker.node.listener_security import NodeSecurity
 from ruslo.broker.node.server_limits import server_limits
 from ruslo.broker.node.shared_components import SharedComponents
 from ruslo.broker.partitions.cleaner_process import Cleaner, CleanerProcess
@@ -50,11 +53,16 @@ from ruslo.broker.quorum.log_listener import MetadataLogListener
 from ruslo.broker.quorum.metadata_evidence import MetadataEvidence, MetadataLost
 from ruslo.broker.quorum.raft import RaftDriver
 from ruslo.broker.scheduling.scheduler import Scheduler
+from ruslo.broker.security.audit_log import AuditLog
+from ruslo.broker.security.authentication import Authentication
+from ruslo.broker.security.credentials import Credentials
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.listeners import Endpoint
+from ruslo.machines.controller.delta import MetadataDelta
+from ruslo.machines.controller.image import MetadataImage
+from ruslo.machines.quota import ClientQuotas, Windows
 from ruslo.machines.raft.voters import Endpoint as VoterEndpoint
 from ruslo.model.clock import Clock, SystemClock
-from ruslo.model.errors import ConfigError
 from ruslo.model.ids import random_uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.net.server import Server
@@ -126,6 +134,7 @@ class Node:
         try:
             await self._start_metrics()
             self._open_storage()
+            self._build_security()
             await self._bind_listeners()
             await self._start_metadata()
             if self._controller_role is not None:
@@ -242,10 +251,32 @@ class Node:
         else:
             self._loop.call_soon_threadsafe(failed)
 
+    def _build_security(self) -> None:
+        """Before any listener is opened: a setting that cannot be honoured stops the start."""
+        config = self.config
+        self.metadata = MetadataLoader()
+        self.dynamic_config = DynamicConfig(config, self.metadata, node_id=config.node_id)
+        credentials = Credentials(self.metadata, config.secret("delegation.token.secret.key"), self._clock)
+        self._security = NodeSecurity(config, credentials, self._clock)
+        self._audit = AuditLog(
+            config.str("ruslo.audit.log"),
+            self._clock,
+            config.node_id,
+            with_allowed=config.bool("ruslo.audit.log.allowed"),
+        )
+        self._undo.callback(self._audit.close)
+        self._authorization = authorization_of(config, self._audit, self.metadata, self.request_stop)
+        windows = Windows(config.int("quota.window.num"), config.int("quota.window.size.seconds") * 1000)
+        self._quotas = ClientQuotas(windows)
+        self.metadata.subscribe(self._apply_quotas)
+        self._authentication = Authentication(
+            config.int("connection.failed.authentication.delay.ms") / 1000, self._audit
+        )
+
     async def _bind_listeners(self) -> None:
         config = self.config
         limits = server_limits(config)
-        self._broker_server = Server(limits)
+        self._broker_server = Server(limits, connection_rate_of_ip=self._quotas.connection_rate)
         self._controller_server = Server(limits)
         ports: dict[str, int] = {}
         for server, listeners in (
@@ -255,22 +286,38 @@ class Node:
             self._undo.push_async_callback(server.close)
             self._abandon.append(server.abort)
             for each in listeners:
-                if each.security_protocol != "PLAINTEXT":
-                    raise ConfigError(
-                        f"Listener {each.listener_name} uses {each.security_protocol}, but this release "
-                        "supports only "
-                        "PLAINTEXT. Change listener.security.protocol.map"
-                    )
-                ports[each.listener_name] = await server.listen(each.listener_name, each.host, each.port)
+                security = self._security.of_listener(each.listener_name)
+                ports[each.listener_name] = await server.listen(
+                    each.listener_name, each.host, each.port, security
+                )
+        self._undo.push_async_callback(self._security.stop)
+        self._security.start()
+        self._undo.callback(CertificateWatch(self._security, self.dynamic_config).start().stop)
+        self.metadata.subscribe(self._close_deleted_users)
         self.endpoints = config.advertised_broker_listeners(ports)
         self._controller_endpoints = config.advertised_controller_listeners(ports)
         self.metrics.add(lambda: connection_families([self._broker_server, self._controller_server]))
 
+    def _apply_quotas(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        if delta.changed_quotas:
+            self._quotas.replace(
+                {
+                    entity: {key: record.value for key, record in values.items()}
+                    for entity, values in image.security.quotas.items()
+                }
+            )
+
+    def _close_deleted_users(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Close the connections of users and tokens that do not exist any more."""
+        users = delta.changed_users - {user for user, _ in image.security.scram_credentials}
+        tokens = delta.changed_tokens - image.security.tokens.keys()
+        if users or tokens:
+            for server in (self._broker_server, self._controller_server):
+                server.close_logins(users, tokens)
+
     async def _start_metadata(self) -> None:
         config = self.config
         directory = next(each for each in self.logs.directories if each.path == config.metadata_log_dir)
-        self.metadata = MetadataLoader()
-        self.dynamic_config = DynamicConfig(config, self.metadata, node_id=config.node_id)
         self.dynamic_config.subscribe(lambda current: self.logs.reconfigure(**_log_manager_settings(current)))
         self.raft = RaftDriver(
             config=config,
@@ -283,6 +330,7 @@ class Node:
             on_failure=lambda error: self.request_stop(f"the metadata log failed: {error}"),
             cluster_id=self.cluster_id,
             evidence=self._metadata_evidence,
+            security=self._security.to_controllers,
         )
         self._undo.push_async_callback(self.raft.stop)
         self._abandon.append(self.raft.abandon)
@@ -303,6 +351,11 @@ class Node:
             abandon=self._abandon,
             fail=self.request_stop,
             new_cleaner=self._new_cleaner,
+            security=self._security,
+            authentication=self._authentication,
+            audit=self._audit,
+            authorization=self._authorization,
+            quotas=self._quotas,
         )
         listeners: list[MetadataLogListener] = [self.metadata]
         if config.is_controller:
@@ -316,6 +369,7 @@ class Node:
             self._clock,
             node_id=config.node_id,
             request_timeout_ms=config.int("request.timeout.ms"),
+            security=self._security.to_controllers,
         )
         self._undo.push_async_callback(self.gateway.stop)
         await self.raft.start(listeners, self.metadata.snapshot_records)

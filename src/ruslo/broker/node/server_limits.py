@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from ruslo.config.broker import BrokerConfig
+from ruslo.config.limits import INT_MAX
 from ruslo.net.server import ServerLimits
 
 logger = logging.getLogger(__name__)
@@ -22,6 +23,9 @@ def server_limits(config: BrokerConfig) -> ServerLimits:
         max_connections=config.int("max.connections"),
         max_connections_per_ip=config.int("max.connections.per.ip"),
         max_connections_of_ip=_by_address(tuple(config.connection_overrides_per_ip.items())),
+        max_connections_of_listener=_of_listeners(config, "max.connections"),
+        creation_rate=_rate(config),
+        creation_rate_of_listener=_of_listeners(config, "max.connection.creation.rate"),
         protected_listener=config.inter_broker_listener_name if len(config.broker_listeners) > 1 else None,
         max_request_bytes=_request_bytes(config),
         idle_ms=config.int("connections.max.idle.ms"),
@@ -29,6 +33,21 @@ def server_limits(config: BrokerConfig) -> ServerLimits:
         send_buffer_bytes=_buffer_bytes(config, "socket.send.buffer.bytes"),
         receive_buffer_bytes=_buffer_bytes(config, "socket.receive.buffer.bytes"),
     )
+
+
+def _rate(config: BrokerConfig) -> float | None:
+    rate = config.int("max.connection.creation.rate")
+    return None if rate >= INT_MAX or rate <= 0 else rate
+
+
+def _of_listeners(config: BrokerConfig, key: str) -> dict[str, int]:
+    """The limit of each listener that has one of its own."""
+    names = (each.listener_name for each in config.listeners)
+    return {
+        name: config.of_listener(name).int(key)
+        for name in names
+        if config.is_set(f"listener.name.{name.lower()}.{key}")
+    }
 
 
 # Names are resolved only when this setting changes.

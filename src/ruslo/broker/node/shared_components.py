@@ -15,11 +15,16 @@ if TYPE_CHECKING:
     from ruslo.broker.metadata.dynamic_config import DynamicConfig
     from ruslo.broker.metadata.loader import MetadataLoader
     from ruslo.broker.metrics.node_metrics import NodeMetrics
+    from ruslo.broker.node.listener_security import NodeSecurity
     from ruslo.broker.partitions.cleaner_process import Cleaner
     from ruslo.broker.quorum.raft import RaftDriver
     from ruslo.broker.scheduling.scheduler import Scheduler
+    from ruslo.broker.security.audit_log import AuditLog
+    from ruslo.broker.security.authentication import Authentication
+    from ruslo.broker.security.authorization import Authorization
     from ruslo.config.broker import BrokerConfig
     from ruslo.config.listeners import Endpoint
+    from ruslo.machines.quota import ClientQuotas
     from ruslo.model.clock import Clock
     from ruslo.model.ids import Uuid
     from ruslo.storage.log_manager import LogManager
@@ -47,6 +52,11 @@ class SharedComponents:
     fail: Callable[[str], None]
     """Stops the node for this reason."""
     new_cleaner: Callable[[], Cleaner]
+    security: NodeSecurity
+    authentication: Authentication
+    audit: AuditLog
+    authorization: Authorization | None
+    quotas: ClientQuotas
 
     def address_of(self, broker_id: int) -> Address | None:
         """The inter-broker listener of a broker; None if it is not registered."""

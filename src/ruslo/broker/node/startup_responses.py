@@ -22,12 +22,14 @@ _FRAME_HEAD = struct.Struct(">iix")
 
 
 class StartupResponses:
-    def __init__(self, logs: LogManager) -> None:
+    def __init__(self, logs: LogManager, *, is_open: bool) -> None:
+        """``is_open``: the node has no authorizer, so any client may know the progress."""
         self._logs = logs
+        self._is_open = is_open
 
     def handle_frame(self, connection: Connection, buf: bytearray, start: int, end: int) -> bool:
         api = _REQUEST_START.unpack_from(buf, start) if end - start >= _REQUEST_START.size else None
-        if api != (DescribeLogDirsRequest.API_KEY, VERSION):
+        if api != (DescribeLogDirsRequest.API_KEY, VERSION) or not self._is_open:
             connection.close()
             return True
         header, _ = read_request_header(bytes(buf[start:end]), 0)
@@ -35,6 +37,11 @@ class StartupResponses:
         self._describe().write(out, VERSION)
         _FRAME_HEAD.pack_into(out, 0, len(out) - 4, header.correlation_id)
         connection.send(out)
+        return True
+
+    def refuse(self, connection: Connection, buf: bytearray, start: int, end: int) -> bool:
+        """The handler of SASL listeners: clients cannot authenticate yet."""
+        connection.close()
         return True
 
     def _describe(self) -> DescribeLogDirsResponse:

@@ -29,6 +29,7 @@ from ruslo.machines.raft.rpc import (
 from ruslo.machines.raft.voters import Endpoint
 from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
 from ruslo.net.channel import Channel, ChannelSettings
+from ruslo.net.channel_security import UNPROTECTED, ChannelSecurity
 from ruslo.net.errors import BrokerUnreachable
 
 if TYPE_CHECKING:
@@ -54,8 +55,15 @@ class PeerSettings:
 
 
 class Peers:
-    def __init__(self, settings: PeerSettings, *, on_gone: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        settings: PeerSettings,
+        *,
+        on_gone: Callable[[int], None],
+        security: ChannelSecurity = UNPROTECTED,
+    ) -> None:
         self._settings = settings
+        self._security = security
         self._on_gone = on_gone
         self._connections: dict[int, asyncio.Task[Channel]] = {}
         self._addresses: dict[int, tuple[str, int]] = {}
@@ -157,6 +165,7 @@ class Peers:
             client_id=self._settings.client_id,
             connect_timeout_ms=self._settings.request_timeout_ms,
             request_timeout_ms=self._settings.request_timeout_ms,
+            security=self._security,
         )
         try:
             connection = await Channel.open(*address, settings)

@@ -52,6 +52,7 @@ from ruslo.machines.raft.voters import Endpoint, VoterSet
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
+from ruslo.net.channel_security import UNPROTECTED, ChannelSecurity
 from ruslo.storage.disk import Disk, DiskError
 from ruslo.storage.log_sync import SyncTargets
 
@@ -76,10 +77,13 @@ class RaftDriver:
     cluster_id: str = ""
     evidence: MetadataEvidence | None = None
     """What the metadata log must have contained before; None: not checked."""
+    security: ChannelSecurity = UNPROTECTED
+    """Of connections to controllers."""
 
     def __post_init__(self) -> None:
         self._peers = Peers(
             peer_settings(self.config, self.cluster_id),
+            security=self.security,
             on_gone=lambda node_id: self._loop.handle(PeerGone(node_id)),
         )
         self._catch_up = CatchUp(self._peers)

@@ -12,6 +12,7 @@ import struct
 from ruslo.broker.requests.context import RequestContext
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ProtocolError
+from ruslo.model.principals import Principal
 from ruslo.protocol.apis import API_BY_KEY
 from ruslo.protocol.headers import (
     RequestHeader,
@@ -33,8 +34,10 @@ def envelope(request: Message, context: RequestContext) -> EnvelopeRequest:
     version = context.api_version
     write_request_header(data, request.API_KEY, version, _CORRELATION_ID, context.client_id)
     request.write(data, version)
-    kind, _, name = context.principal.partition(":")
-    principal = _PRINCIPAL_VERSION.pack(0) + DefaultPrincipalData(type=kind, name=name).to_bytes(0)
+    who = context.principal
+    principal = _PRINCIPAL_VERSION.pack(0) + DefaultPrincipalData(
+        type=who.type, name=who.name, token_authenticated=who.token_authenticated
+    ).to_bytes(0)
     return EnvelopeRequest(
         request_data=bytes(data),
         request_principal=principal,
@@ -42,7 +45,7 @@ def envelope(request: Message, context: RequestContext) -> EnvelopeRequest:
     )
 
 
-def open_envelope(request: EnvelopeRequest) -> tuple[RequestHeader, Message, str]:
+def open_envelope(request: EnvelopeRequest) -> tuple[RequestHeader, Message, Principal]:
     """Return the header, the request and the principal. Raises ProtocolError."""
     header, position = read_request_header(request.request_data, 0)
     api = API_BY_KEY[header.api_key]
@@ -54,7 +57,7 @@ def open_envelope(request: EnvelopeRequest) -> tuple[RequestHeader, Message, str
         raise ProtocolError("the envelope has no principal")
     (version,) = _PRINCIPAL_VERSION.unpack_from(data)
     principal = DefaultPrincipalData.from_bytes(memoryview(data)[_PRINCIPAL_VERSION.size :], version)
-    return header, message, f"{principal.type}:{principal.name}"
+    return header, message, Principal(principal.type, principal.name, principal.token_authenticated)
 
 
 def envelope_response(header: RequestHeader, response: Message) -> bytes:

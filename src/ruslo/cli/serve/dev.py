@@ -137,10 +137,11 @@ def _run_cluster(
 ) -> int:
     from ruslo.cli.serve.node_processes import NodeProcesses
     from ruslo.config.broker import BrokerConfig
-    from ruslo.testing.cluster_layout import NodePorts, cluster_properties, format_cluster, free_ports
+    from ruslo.testing.cluster_layout import NodePorts, cluster_properties, format_cluster
+    from ruslo.testing.ports import reserve_ports
 
-    broker_ports = list(range(port, port + brokers)) if port else free_ports(brokers)
-    ports = [NodePorts(*each) for each in zip(broker_ports, free_ports(brokers), strict=True)]
+    broker_ports = list(range(port, port + brokers)) if port else reserve_ports(brokers)
+    ports = [NodePorts(*each) for each in zip(broker_ports, reserve_ports(brokers), strict=True)]
     nodes = [
         {**each, METRICS_KEY: _metrics_address(at.broker if port else 0), **settings}
         for each, at in zip(cluster_properties(folder, ports, overrides=settings), ports, strict=True)

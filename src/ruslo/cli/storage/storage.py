@@ -25,6 +25,7 @@ def storage() -> None:
         "ruslo storage format -c server.properties --standalone",
         'ruslo storage format -c server.properties -t "$(ruslo storage random-uuid)"',
         "ruslo storage format -c server.properties -t ID --no-initial-controllers",
+        "ruslo storage format -c server.properties --standalone --add-scram @admin.scram",
         "ruslo storage format -c server.properties -t ID -I 1@a:9093:DIR1,2@b:9093:DIR2,3@c:9093:DIR3",
     ),
 )
@@ -54,6 +55,15 @@ def storage() -> None:
     metavar="NAME=LEVEL",
     help="Level of one feature. Repeatable.",
 )
+@click.option(
+    "-S",
+    "--add-scram",
+    "users",
+    multiple=True,
+    metavar="MECHANISM=[name=…,password=…]",
+    help="SCRAM user of a new cluster. @FILE reads it from a file, - from stdin: passwords in arguments are "
+    "visible to other users of this machine. Repeatable.",
+)
 @output_option
 def format_command(
     path: Path,
@@ -65,11 +75,14 @@ def format_command(
     ignore_formatted: bool,
     release_version: str | None,
     features: tuple[str, ...],
+    users: tuple[str, ...],
     output: str,
 ) -> None:
     """Format the log directories of a new node. Directories with data are never changed."""
     from ruslo.broker.node.bootstrap_features import parse_feature
+    from ruslo.broker.node.bootstrap_users import parse_scram_user
     from ruslo.broker.node.format import QuorumOptions, format_storage
+    from ruslo.cli.arguments.secrets import secret_lines
 
     result = format_storage(
         load_config(path, settings),
@@ -77,6 +90,7 @@ def format_command(
         quorum=QuorumOptions(standalone, initial_controllers, no_initial_controllers),
         release_version=release_version,
         features=[parse_feature(text) for text in features],
+        users=[parse_scram_user(each) for text in users for each in secret_lines(text)],
         ignore_formatted=ignore_formatted,
     )
     if output == "json":

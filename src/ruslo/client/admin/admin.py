@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
+from ruslo.client.admin.acls import Acls
 from ruslo.client.admin.brokers import Brokers
 from ruslo.client.admin.configs import Configs
 from ruslo.client.admin.group_offsets import GroupOffsets
@@ -13,9 +14,12 @@ from ruslo.client.admin.log_dirs import LogDirs
 from ruslo.client.admin.offsets import Offsets
 from ruslo.client.admin.producers import Producers
 from ruslo.client.admin.quorum import QuorumAdmin
+from ruslo.client.admin.quotas import Quotas
 from ruslo.client.admin.reassignments import Reassignments
+from ruslo.client.admin.tokens import Tokens
 from ruslo.client.admin.topics import Topics
 from ruslo.client.admin.transactions import Transactions
+from ruslo.client.admin.users import Users
 from ruslo.client.wire.cluster import Cluster
 from ruslo.net.channel import ChannelSettings
 
@@ -43,6 +47,10 @@ class Admin:
         self.groups = Groups(self.cluster)
         self.group_offsets = GroupOffsets(self.cluster, self.groups.coordinators)
         self.transactions = Transactions(self.cluster)
+        self.acls = Acls(self.cluster)
+        self.users = Users(self.cluster)
+        self.quotas = Quotas(self.cluster)
+        self.tokens = Tokens(self.cluster)
 
     async def __aenter__(self) -> Self:
         return self

@@ -10,6 +10,7 @@ from ruslo.client.settings.setting import IGNORED, REFUSED, ClientConfigValue, S
 from ruslo.client.settings.tables import CONSUMER, PRODUCER
 from ruslo.config.definition import CLASS, ConfigProblem, InvalidConfig
 from ruslo.config.validators import ConfigValue as ParsedValue
+from ruslo.model.secret import Secret
 
 _log = logging.getLogger("ruslo.client")
 _warned: set[str] = set()
@@ -75,6 +76,8 @@ class Checked:
 
     def text(self, name: str) -> str:
         value = self.given.get(name, self.table[name].key.default)
+        if isinstance(value, Secret):
+            return value.reveal()
         return value if isinstance(value, str) else ""
 
 

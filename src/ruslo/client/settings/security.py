@@ -6,19 +6,18 @@ password instead of JAAS.
 
 from __future__ import annotations
 
-import re
 from pathlib import PurePath
 from typing import TypeAlias
 
 from ruslo.client.settings.checking import Checked
+from ruslo.config.jaas import parse_jaas
+from ruslo.model.secret import Secret
 
 Value: TypeAlias = str | int | float | bool
 
 _TYPE_BY_SUFFIX = {".pem": "PEM", ".crt": "PEM", ".cer": "PEM", ".p12": "PKCS12", ".pfx": "PKCS12"}
 _TO_PEM = "convert it with keytool and openssl, then set its type to PEM"
 _PASSWORD_LOGINS = ("PlainLoginModule", "ScramLoginModule")
-_JAAS_LOGIN = re.compile(r"\s*[\w.]*?(\w+)\s+(?:required|requisite|sufficient|optional)\b(.*);\s*", re.DOTALL)
-_JAAS_OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:\\.|[^"\\])*)"|'((?:\\.|[^'\\])*)'|([^\s;]+))""")
 
 
 def security_settings(checked: Checked) -> dict[str, Value]:
@@ -63,15 +62,15 @@ def _store_type(checked: Checked, name: str, location: str) -> str:
 
 def _login(checked: Checked) -> dict[str, Value]:
     fix = "set sasl.username and sasl.password instead"
-    match = _JAAS_LOGIN.fullmatch(checked.text("sasl.jaas.config"))
-    if match is None:
-        raise checked.invalid("sasl.jaas.config", "it is not a valid JAAS configuration", fix)
-    if match[1] not in _PASSWORD_LOGINS:
-        raise checked.invalid("sasl.jaas.config", f"the login {match[1]} exists in Java only", fix)
-    options = {
-        option[1]: re.sub(r"\\(.)", r"\1", option[2] or option[3] or option[4] or "")
-        for option in _JAAS_OPTION.finditer(match[2])
-    }
-    if not {"username", "password"} <= options.keys():
+    try:
+        login = parse_jaas(Secret(checked.text("sasl.jaas.config")))
+    except ValueError as error:
+        raise checked.invalid("sasl.jaas.config", str(error), fix) from None
+    if login.module not in _PASSWORD_LOGINS:
+        raise checked.invalid("sasl.jaas.config", f"the login {login.module} exists in Java only", fix)
+    if not {"username", "password"} <= login.options.keys():
         raise checked.invalid("sasl.jaas.config", "it lacks username or password", fix)
-    return {"sasl.username": options["username"], "sasl.password": options["password"]}
+    return {
+        "sasl.username": login.options["username"].reveal(),
+        "sasl.password": login.options["password"].reveal(),
+    }

@@ -15,6 +15,7 @@ from ruslo.client.settings.security import Value, security_settings
 from ruslo.client.settings.setting import SAME, TRANSLATED, ClientConfigValue
 from ruslo.client.settings.tables import CONSUMER, PRODUCER
 from ruslo.config.definition import ConfigProblem, InvalidConfig
+from ruslo.model.secret import Secret
 
 ROUND_ROBIN: Final = "RoundRobinPartitioner"
 _CLASSES: Final = "org.apache.kafka.clients.consumer."
@@ -160,7 +161,9 @@ def _common(checked: Checked) -> dict[str, Value]:
         setting = checked.table[name]
         if setting.handling not in (SAME, TRANSLATED) or name in _SPECIAL_CASES or value is None:
             continue
-        if isinstance(value, tuple):
+        if isinstance(value, Secret):
+            value = value.reveal()
+        elif isinstance(value, tuple):
             value = ",".join(value)
         elif isinstance(value, str) and name in _LOWER_CASE:
             value = value.lower()

@@ -14,6 +14,7 @@ from ruslo.config.definition import (
     REQUIRED,
     STRING,
     ConfigKey,
+    refused,
     without_effect,
 )
 from ruslo.config.validators import HOST_PORTS, QUORUM_VOTERS, Items, at_least
@@ -86,17 +87,21 @@ CLUSTER_KEYS = (
         "Default replication factor of a new topic."),
     ConfigKey("max.request.partition.size.limit", INT, 2_000, at_least(1), MEDIUM, READ_ONLY,
         "Maximum partitions in one DescribeTopicPartitions response."),
+    ConfigKey("config.providers", LIST, (), Items(), LOW, CLUSTER_WIDE,
+        "Names of providers that supply values from files, directories and environment variables."),
+    *refused(
+        "policies are Java classes, which this node cannot run: remove the line; ACLs on topics and the "
+        "cluster limit who may create and alter topics",
+        ConfigKey("create.topic.policy.class.name", CLASS, None, None, LOW, READ_ONLY,
+            "Java class that can reject the creation of a topic. Ruslo refuses to start with one."),
+        ConfigKey("alter.config.policy.class.name", CLASS, None, None, LOW, READ_ONLY,
+            "Java class that can reject a config change. Ruslo refuses to start with one."),
+    ),
     *without_effect(
         ConfigKey("controller.quorum.append.linger.ms", INT, 25, at_least(0), MEDIUM, READ_ONLY,
             "Time for which the leader batches metadata records before it flushes them to disk."),
         ConfigKey("controller.socket.timeout.ms", INT, 30_000, None, MEDIUM, READ_ONLY,
             "Socket timeout of the connection from a broker to the controller."),
-        ConfigKey("config.providers", LIST, (), Items(), LOW, CLUSTER_WIDE,
-            "Names of plug-ins that supply config values from external systems."),
-        ConfigKey("create.topic.policy.class.name", CLASS, None, None, LOW, READ_ONLY,
-            "Plug-in class that can reject the creation of a topic."),
-        ConfigKey("alter.config.policy.class.name", CLASS, None, None, LOW, READ_ONLY,
-            "Plug-in class that can reject a config change."),
         ConfigKey("background.threads", INT, 10, at_least(1), HIGH, CLUSTER_WIDE,
             "Threads for background tasks."),
         ConfigKey("num.io.threads", INT, 8, at_least(1), HIGH, CLUSTER_WIDE,

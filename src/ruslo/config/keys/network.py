@@ -48,6 +48,11 @@ NETWORK_KEYS = (
         "Maximum number of connections from one IP address. It can be 0 if overrides are set."),
     ConfigKey("max.connections.per.ip.overrides", STRING, "", None, MEDIUM, CLUSTER_WIDE,
         "Connection limits of single hosts or IP addresses: host:count, …."),
+    ConfigKey("max.connection.creation.rate", INT, INT_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
+        "Maximum number of new connections per second; further ones are accepted later. It can be set for "
+        "one listener, too."),
+    ConfigKey("connection.failed.authentication.delay.ms", INT, 100, at_least(0), LOW, READ_ONLY,
+        "Time by which the response to a failed authentication is delayed; then the connection is closed."),
     ConfigKey("queued.max.request.bytes", LONG, -1, None, MEDIUM, READ_ONLY,
         "Maximum total bytes of requests above 1 MB that are being received. The broker stops reading a "
         "connection whose request does not fit. -1 means twice socket.request.max.bytes, at least 256 MB."),
@@ -64,10 +69,6 @@ NETWORK_KEYS = (
     *without_effect(
         ConfigKey("early.start.listeners", LIST, None, Items(may_be_null=True), HIGH, READ_ONLY,
             "Listeners opened before the authorizer is ready (default: the controller listeners)."),
-        ConfigKey("connection.failed.authentication.delay.ms", INT, 100, at_least(0), LOW, READ_ONLY,
-            "Delay before a connection that failed to authenticate is closed."),
-        ConfigKey("max.connection.creation.rate", INT, INT_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
-            "Maximum number of new connections per second."),
         ConfigKey("num.network.threads", INT, 3, at_least(1), HIGH, CLUSTER_WIDE,
             "Threads per listener that read requests and write responses."),
         ConfigKey("queued.max.requests", INT, 500, at_least(1), HIGH, READ_ONLY,

@@ -16,12 +16,15 @@ from ruslo.config.definition import (
     SHORT,
     STRING,
     ConfigKey,
+    refused,
     without_effect,
 )
 from ruslo.config.validators import Items, OneOf, between
 
+_OAUTH = "org.apache.kafka.common.security.oauthbearer"
+
 # fmt: off
-SASL_KEYS = without_effect(
+SASL_KEYS = (
     ConfigKey("sasl.enabled.mechanisms", LIST, ("GSSAPI",), Items(), MEDIUM, PER_BROKER,
         "SASL mechanisms offered to clients."),
     ConfigKey("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI", None, MEDIUM, PER_BROKER,
@@ -30,16 +33,8 @@ SASL_KEYS = without_effect(
         "SASL mechanism of connections to controllers."),
     ConfigKey("sasl.jaas.config", PASSWORD, None, None, MEDIUM, PER_BROKER,
         "Login configuration in JAAS syntax."),
-    ConfigKey("sasl.client.callback.handler.class", CLASS, None, None, MEDIUM, READ_ONLY,
-        "Callback handler class of SASL clients."),
-    ConfigKey("sasl.server.callback.handler.class", CLASS, None, None, MEDIUM, READ_ONLY,
-        "Callback handler class of SASL servers."),
     ConfigKey("sasl.server.max.receive.size", INT, 524_288, None, MEDIUM, READ_ONLY,
         "Maximum size of a SASL message before authentication."),
-    ConfigKey("sasl.login.callback.handler.class", CLASS, None, None, MEDIUM, READ_ONLY,
-        "Callback handler class of SASL logins."),
-    ConfigKey("sasl.login.class", CLASS, None, None, MEDIUM, READ_ONLY,
-        "Class that performs the SASL login."),
     ConfigKey("sasl.login.connect.timeout.ms", INT, None, None, LOW, READ_ONLY,
         "Connection timeout of the OAuth provider."),
     ConfigKey("sasl.login.read.timeout.ms", INT, None, None, LOW, READ_ONLY,
@@ -56,18 +51,10 @@ SASL_KEYS = without_effect(
         "Initial backoff before a failed login is retried."),
     ConfigKey("sasl.login.retry.backoff.max.ms", LONG, 10_000, None, LOW, READ_ONLY,
         "Maximum backoff before a failed login is retried."),
-    ConfigKey("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", None, MEDIUM, PER_BROKER,
-        "Path of the kinit command."),
-    ConfigKey("sasl.kerberos.min.time.before.relogin", LONG, 60_000, None, MEDIUM, PER_BROKER,
-        "Minimum time between two Kerberos logins."),
     ConfigKey("sasl.kerberos.principal.to.local.rules", LIST, ("DEFAULT",), Items(), MEDIUM, PER_BROKER,
         "Rules that map a Kerberos principal to a short user name."),
     ConfigKey("sasl.kerberos.service.name", STRING, None, None, MEDIUM, PER_BROKER,
         "Kerberos service name of the brokers."),
-    ConfigKey("sasl.kerberos.ticket.renew.jitter", DOUBLE, 0.05, None, MEDIUM, PER_BROKER,
-        "Random fraction of a ticket's lifetime added to its renewal time."),
-    ConfigKey("sasl.kerberos.ticket.renew.window.factor", DOUBLE, 0.8, None, MEDIUM, PER_BROKER,
-        "Fraction of a ticket's lifetime after which it is renewed."),
     ConfigKey("sasl.oauthbearer.assertion.algorithm", STRING, "RS256",
         OneOf("ES256", "RS256", ignore_case=True), MEDIUM, READ_ONLY,
         "Algorithm that signs the JWT assertion."),
@@ -109,12 +96,6 @@ SASL_KEYS = without_effect(
         "Maximum backoff before a failed fetch of the keys is retried."),
     ConfigKey("sasl.oauthbearer.jwks.endpoint.url", STRING, None, None, MEDIUM, READ_ONLY,
         "URL of the OAuth provider's keys."),
-    ConfigKey("sasl.oauthbearer.jwt.retriever.class", CLASS,
-        "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever", None, MEDIUM, READ_ONLY,
-        "Class that retrieves tokens."),
-    ConfigKey("sasl.oauthbearer.jwt.validator.class", CLASS,
-        "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator", None, MEDIUM, READ_ONLY,
-        "Class that validates tokens."),
     ConfigKey("sasl.oauthbearer.scope", STRING, None, None, MEDIUM, READ_ONLY, "Requested scope of a token."),
     ConfigKey("sasl.oauthbearer.scope.claim.name", STRING, "scope", None, LOW, READ_ONLY,
         "Name of the claim that contains the scope."),
@@ -122,5 +103,64 @@ SASL_KEYS = without_effect(
         "Name of the claim that contains the user."),
     ConfigKey("sasl.oauthbearer.token.endpoint.url", STRING, None, None, MEDIUM, READ_ONLY,
         "URL of the OAuth provider's token endpoint."),
+    ConfigKey("ruslo.sasl.oauthbearer.required.scopes", LIST, (), Items(), LOW, READ_ONLY,
+        "Ruslo only: scopes that a token must have, all of them."),
+    ConfigKey("ruslo.sasl.oauthbearer.allow.unsecured.tokens", BOOLEAN, False, None, LOW, READ_ONLY,
+        "Ruslo only, for tests: accept tokens without a signature. Every client may then claim to be any "
+        "user."),
+    *refused(
+        "it is a Java class, which this node cannot run: remove the line; this node implements PLAIN, SCRAM, "
+        "OAUTHBEARER and GSSAPI itself",
+        ConfigKey("sasl.client.callback.handler.class", CLASS, None, None, MEDIUM, READ_ONLY,
+            "Callback handler class of SASL clients."),
+        ConfigKey("sasl.login.class", CLASS, None, None, MEDIUM, READ_ONLY,
+            "Class that performs the SASL login."),
+    ),
+    *refused(
+        "it is a Java class, which this node cannot run: remove the line, or for OAUTHBEARER name Kafka's "
+        "own handler and set sasl.oauthbearer.jwks.endpoint.url",
+        ConfigKey("sasl.server.callback.handler.class", CLASS, None, None, MEDIUM, READ_ONLY,
+            "Callback handler class of SASL servers."),
+        accepted=(
+            f"{_OAUTH}.OAuthBearerValidatorCallbackHandler",
+            f"{_OAUTH}.secured.OAuthBearerValidatorCallbackHandler",
+        ),
+    ),
+    *refused(
+        "it is a Java class, which this node cannot run: remove the line, or for OAUTHBEARER name Kafka's "
+        "own handler and set sasl.oauthbearer.token.endpoint.url",
+        ConfigKey("sasl.login.callback.handler.class", CLASS, None, None, MEDIUM, READ_ONLY,
+            "Callback handler class of SASL logins."),
+        accepted=(
+            f"{_OAUTH}.OAuthBearerLoginCallbackHandler", f"{_OAUTH}.secured.OAuthBearerLoginCallbackHandler",
+        ),
+    ),
+    *refused(
+        "it is a Java class, which this node cannot run: remove the line; this node validates tokens itself",
+        ConfigKey("sasl.oauthbearer.jwt.validator.class", CLASS,
+            "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator", None, MEDIUM, READ_ONLY,
+            "Class that validates tokens."),
+        accepted=(f"{_OAUTH}.BrokerJwtValidator",),
+    ),
+    *refused(
+        "it is a Java class, which this node cannot run: remove the line; the settings choose the grant",
+        ConfigKey("sasl.oauthbearer.jwt.retriever.class", CLASS,
+            "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever", None, MEDIUM, READ_ONLY,
+            "Class that retrieves tokens."),
+        accepted=(
+            f"{_OAUTH}.ClientCredentialsJwtRetriever", f"{_OAUTH}.FileJwtRetriever",
+            f"{_OAUTH}.JwtBearerJwtRetriever",
+        ),
+    ),
+    *without_effect(
+        ConfigKey("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", None, MEDIUM, PER_BROKER,
+            "Path of the kinit command."),
+        ConfigKey("sasl.kerberos.min.time.before.relogin", LONG, 60_000, None, MEDIUM, PER_BROKER,
+            "Minimum time between two Kerberos logins."),
+        ConfigKey("sasl.kerberos.ticket.renew.jitter", DOUBLE, 0.05, None, MEDIUM, PER_BROKER,
+            "Random fraction of a ticket's lifetime added to its renewal time."),
+        ConfigKey("sasl.kerberos.ticket.renew.window.factor", DOUBLE, 0.8, None, MEDIUM, PER_BROKER,
+            "Fraction of a ticket's lifetime after which it is renewed."),
+    ),
 )
 # fmt: on

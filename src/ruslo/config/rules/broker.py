@@ -26,7 +26,7 @@ def broken_rules(config: BrokerConfig) -> Iterator[ConfigProblem]:
     try:
         # The rules below need these, which are parsed on first use.
         _ = config.security_protocols, config.listeners, config.declared_advertised
-        _ = config.connection_overrides_per_ip
+        _ = config.connection_overrides_per_ip, config.super_users
     except InvalidConfig as error:
         yield from error.problems
         return

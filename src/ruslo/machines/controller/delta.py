@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ruslo.machines.controller.broker_image import BrokerImage
     from ruslo.machines.controller.image import MetadataImage
+    from ruslo.machines.controller.security_image import QuotaEntity
     from ruslo.machines.controller.topic_image import PartitionImage, TopicImage
+    from ruslo.model.acls import Acl
     from ruslo.model.ids import Uuid
 
 
@@ -30,6 +32,13 @@ class MetadataDelta:
     """By broker id: the former registration, None if it is new."""
     changed_features: set[str] = field(default_factory=set)
     producer_ids_changed: bool = False
+    changed_acls: dict[Uuid, Acl | None] = field(default_factory=dict)
+    """By id: the former ACL, None if it is new."""
+    changed_users: set[str] = field(default_factory=set)
+    """Users whose SCRAM credentials changed."""
+    changed_tokens: set[str] = field(default_factory=set)
+    """Ids of delegation tokens."""
+    changed_quotas: set[QuotaEntity] = field(default_factory=set)
 
     def __bool__(self) -> bool:
         return bool(
@@ -40,6 +49,10 @@ class MetadataDelta:
             or self.changed_brokers
             or self.changed_features
             or self.producer_ids_changed
+            or self.changed_acls
+            or self.changed_users
+            or self.changed_tokens
+            or self.changed_quotas
         )
 
     def topic_created(self, topic: TopicImage) -> None:
@@ -86,4 +99,5 @@ class MetadataDelta:
             if old_levels.get(name) != new_levels.get(name):
                 delta.changed_features.add(name)
         delta.producer_ids_changed = before.next_producer_id != after.next_producer_id
+        after.security.changes_since(before.security, delta)
         return delta

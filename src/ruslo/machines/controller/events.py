@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ruslo.machines.machine import Requested, TimerFired
+from ruslo.model.principals import ANONYMOUS, Principal
 from ruslo.protocol.message import Message
 
 
@@ -24,6 +25,12 @@ class BrokerGone:
     broker_epoch: int
 
 
-ControllerRequest: TypeAlias = Requested[Message, int]
-"""A request to the active controller; its context is the offset of the next record in the log."""
+class RequestOrigin(NamedTuple):
+    next_offset: int
+    """The offset of the next record in the log."""
+    principal: Principal = ANONYMOUS
+
+
+ControllerRequest: TypeAlias = Requested[Message, RequestOrigin]
+"""A request to the active controller."""
 ControllerEvent: TypeAlias = Activated | BrokerGone | ControllerRequest | TimerFired

@@ -140,13 +140,19 @@ _REPLAY: dict[type, _Apply] = {
     UnfenceBrokerRecord: lambda image, record, delta: image.cluster.replay_unfence_broker(record, delta),
     RegisterControllerRecord: lambda image, record, _delta: image.cluster.replay_register_controller(record),
     ProducerIdsRecord: MetadataImage._replay_producer_ids,
-    ClientQuotaRecord: lambda image, record, _delta: image.security.replay_quota(record),
-    AccessControlEntryRecord: lambda image, record, _delta: image.security.replay_acl(record),
-    RemoveAccessControlEntryRecord: lambda image, record, _delta: image.security.replay_remove_acl(record),
-    UserScramCredentialRecord: lambda image, record, _delta: image.security.replay_scram(record),
-    RemoveUserScramCredentialRecord: lambda image, record, _delta: image.security.replay_remove_scram(record),
-    DelegationTokenRecord: lambda image, record, _delta: image.security.replay_token(record),
-    RemoveDelegationTokenRecord: lambda image, record, _delta: image.security.replay_remove_token(record),
+    ClientQuotaRecord: lambda image, record, delta: image.security.replay_quota(record, delta),
+    AccessControlEntryRecord: lambda image, record, delta: image.security.replay_acl(record, delta),
+    RemoveAccessControlEntryRecord: lambda image, record, delta: image.security.replay_remove_acl(
+        record, delta
+    ),
+    UserScramCredentialRecord: lambda image, record, delta: image.security.replay_scram(record, delta),
+    RemoveUserScramCredentialRecord: lambda image, record, delta: image.security.replay_remove_scram(
+        record, delta
+    ),
+    DelegationTokenRecord: lambda image, record, delta: image.security.replay_token(record, delta),
+    RemoveDelegationTokenRecord: lambda image, record, delta: image.security.replay_remove_token(
+        record, delta
+    ),
     BeginTransactionRecord: _no_state,
     EndTransactionRecord: _no_state,
     AbortTransactionRecord: _no_state,

@@ -14,10 +14,18 @@ from collections.abc import Generator, Iterator, Sequence
 from itertools import islice
 from typing import Never, TypeAlias
 
+from ruslo.machines.controller.acls import create_acls, delete_acls
 from ruslo.machines.controller.alter_partition import alter_partition
 from ruslo.machines.controller.brokers import fence, heartbeat, register_broker, unregister_broker
+from ruslo.machines.controller.client_quotas import alter_client_quotas
 from ruslo.machines.controller.configs import alter_configs, incremental_alter_configs
 from ruslo.machines.controller.controllers import register_controller
+from ruslo.machines.controller.delegation_tokens import (
+    create_delegation_token,
+    expire_delegation_token,
+    expired_tokens,
+    renew_delegation_token,
+)
 from ruslo.machines.controller.directories import assign_replicas_to_dirs
 from ruslo.machines.controller.events import Activated, BrokerGone, ControllerEvent, ControllerRequest
 from ruslo.machines.controller.features import elr_safety_records, update_features
@@ -33,6 +41,7 @@ from ruslo.machines.controller.reassignments import (
     list_partition_reassignments,
 )
 from ruslo.machines.controller.records import TRANSACTIONS_SUPPORTED, MetadataRecord, VersionedRecord
+from ruslo.machines.controller.scram_users import alter_user_scram_credentials
 from ruslo.machines.controller.sessions import CHECKS_PER_SESSION
 from ruslo.machines.controller.state import ControllerState, Decision
 from ruslo.machines.controller.topics import create_partitions, create_topics, delete_topics
@@ -40,24 +49,31 @@ from ruslo.machines.machine import Instant, Outcome, Reply, Requested
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from ruslo.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest
 from ruslo.protocol.messages.alter_configs_request import AlterConfigsRequest
 from ruslo.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
 from ruslo.protocol.messages.alter_partition_request import AlterPartitionRequest
+from ruslo.protocol.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
 from ruslo.protocol.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
 from ruslo.protocol.messages.begin_transaction_record import BeginTransactionRecord
 from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from ruslo.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from ruslo.protocol.messages.broker_registration_request import BrokerRegistrationRequest
 from ruslo.protocol.messages.controller_registration_request import ControllerRegistrationRequest
+from ruslo.protocol.messages.create_acls_request import CreateAclsRequest
+from ruslo.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
 from ruslo.protocol.messages.create_partitions_request import CreatePartitionsRequest
 from ruslo.protocol.messages.create_topics_request import CreateTopicsRequest
+from ruslo.protocol.messages.delete_acls_request import DeleteAclsRequest
 from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from ruslo.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from ruslo.protocol.messages.end_transaction_record import EndTransactionRecord
+from ruslo.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
 from ruslo.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 from ruslo.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
 from ruslo.protocol.messages.register_broker_record import RegisterBrokerRecord
+from ruslo.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
 from ruslo.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from ruslo.protocol.messages.update_features_request import UpdateFeaturesRequest
 
@@ -79,6 +95,7 @@ class ControllerMachine:
         self._next_check_ms = 0
         self._next_rebalance_ms = 0
         self._next_unclean_ms = 0
+        self._next_token_check_ms = 0
 
     @property
     def image(self) -> MetadataImage:
@@ -87,12 +104,12 @@ class ControllerMachine:
     def handle(self, event: ControllerEvent, now: Instant) -> ControllerOutcome:
         now_ms = now.monotonic_ms
         if isinstance(event, Requested):
-            return self._respond(event, now_ms)
+            return self._respond(event, now)
         if isinstance(event, Activated):
             return self._activate(event, now_ms)
         if isinstance(event, BrokerGone):
             return self._fence_dead_broker(event, now_ms)
-        return self._run_periodic_tasks(now_ms)
+        return self._run_periodic_tasks(now)
 
     def replay(self, record: MetadataRecord, offset: int) -> None:
         image, sessions = self.state.image, self.state.sessions
@@ -126,7 +143,9 @@ class ControllerMachine:
         expiry_ms = self.state.sessions.next_expiry_ms()
         if expiry_ms is None:
             return None
-        deadline_ms = min(max(expiry_ms, self._next_check_ms), self._next_unclean_ms)
+        deadline_ms = min(
+            max(expiry_ms, self._next_check_ms), self._next_unclean_ms, self._next_token_check_ms
+        )
         if self.state.settings.auto_leader_rebalance:
             deadline_ms = min(deadline_ms, self._next_rebalance_ms)
         return deadline_ms
@@ -136,6 +155,7 @@ class ControllerMachine:
         self._active = True
         self._next_rebalance_ms = now_ms + state.settings.leader_imbalance_check_ms
         self._next_unclean_ms = now_ms + state.settings.unclean_election_check_ms
+        self._next_token_check_ms = now_ms + state.settings.token_check_interval_ms
         state.kraft_version = event.kraft_version
         state.sessions.clear()
         for broker in state.image.cluster.brokers.values():
@@ -163,20 +183,20 @@ class ControllerMachine:
             records = [begin, *records, (EndTransactionRecord(), 0)]
         return records
 
-    def _respond(self, event: ControllerRequest, now_ms: int) -> ControllerOutcome:
+    def _respond(self, event: ControllerRequest, now: Instant) -> ControllerOutcome:
         try:
-            records, response = self._decide(event, now_ms)
+            records, response = self._decide(event, now)
         except KafkaError as error:
             return Outcome(replies=[Reply(event.token, error)])
         # Even without records the response may depend on some that are not committed yet.
         return Outcome(records, [Reply(event.token, response)], linearizable=True)
 
-    def _decide(self, event: ControllerRequest, now_ms: int) -> Decision[Message]:
+    def _decide(self, event: ControllerRequest, now: Instant) -> Decision[Message]:
         state, request = self.state, event.request
         if not self._active:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node is not the active controller")
         if isinstance(request, BrokerHeartbeatRequest):
-            return heartbeat(state, request, now_ms)
+            return heartbeat(state, request, now.monotonic_ms)
         if isinstance(request, CreateTopicsRequest):
             return create_topics(state, request)
         if isinstance(request, DeleteTopicsRequest):
@@ -200,13 +220,32 @@ class ControllerMachine:
         if isinstance(request, AllocateProducerIdsRequest):
             return allocate_producer_ids(state, request)
         if isinstance(request, BrokerRegistrationRequest):
-            return register_broker(state, request, event.context, now_ms)
+            return register_broker(state, request, event.context.next_offset, now.monotonic_ms)
         if isinstance(request, ControllerRegistrationRequest):
             return register_controller(state, request)
         if isinstance(request, UnregisterBrokerRequest):
             return unregister_broker(state, request)
         if isinstance(request, UpdateFeaturesRequest):
             return update_features(state, request)
+        return self._decide_security(event, now)
+
+    def _decide_security(self, event: ControllerRequest, now: Instant) -> Decision[Message]:
+        """ACLs, users, quotas and delegation tokens."""
+        state, request, principal = self.state, event.request, event.context.principal
+        if isinstance(request, CreateAclsRequest):
+            return create_acls(state, request)
+        if isinstance(request, DeleteAclsRequest):
+            return delete_acls(state, request)
+        if isinstance(request, AlterUserScramCredentialsRequest):
+            return alter_user_scram_credentials(state, request)
+        if isinstance(request, AlterClientQuotasRequest):
+            return alter_client_quotas(state, request)
+        if isinstance(request, CreateDelegationTokenRequest):
+            return create_delegation_token(state, request, principal, now.wall_ms)
+        if isinstance(request, RenewDelegationTokenRequest):
+            return renew_delegation_token(state, request, principal, now.wall_ms)
+        if isinstance(request, ExpireDelegationTokenRequest):
+            return expire_delegation_token(state, request, principal, now.wall_ms)
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION, f"The controller does not serve {type(request).__name__}"
         )
@@ -222,9 +261,10 @@ class ControllerMachine:
         self.state.sessions.expire(broker.id, now_ms)
         return Outcome(records=fence(self.state, broker))
 
-    def _run_periodic_tasks(self, now_ms: int) -> ControllerOutcome:
-        """Fence brokers whose session expired, rebalance preferred leaders, elect leaders uncleanly."""
-        state = self.state
+    def _run_periodic_tasks(self, now: Instant) -> ControllerOutcome:
+        """Fence brokers whose session expired, rebalance preferred leaders, elect leaders uncleanly, remove
+        expired delegation tokens."""
+        state, now_ms = self.state, now.monotonic_ms
         if not self._active:
             return Outcome()
         for broker_id in state.sessions.expired(now_ms):
@@ -240,6 +280,11 @@ class ControllerMachine:
             return Outcome(records=self._rebalance(now_ms))
         if now_ms >= self._next_unclean_ms:
             return Outcome(records=self._elect_uncleanly(now_ms))
+        if now_ms >= self._next_token_check_ms:
+            expired = expired_tokens(state, now.wall_ms)
+            if not expired:
+                self._next_token_check_ms = now_ms + state.settings.token_check_interval_ms
+            return Outcome(records=expired)
         return Outcome()
 
     def _rebalance(self, now_ms: int) -> Iterator[VersionedRecord]:

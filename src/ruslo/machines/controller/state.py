@@ -14,6 +14,7 @@ from ruslo.machines.controller.records import VersionedRecord
 from ruslo.machines.controller.sessions import Sessions
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid, random_uuid
+from ruslo.model.secret import Secret
 from ruslo.protocol.message import Message
 
 ResponseT = TypeVar("ResponseT", bound=Message, covariant=True)
@@ -75,6 +76,11 @@ class ControllerSettings:
     auto_leader_rebalance: bool = True
     leader_imbalance_check_ms: int = 300_000
     unclean_election_check_ms: int = 300_000
+    token_secret: Secret | None = None
+    """``delegation.token.secret.key``; None: there are no delegation tokens."""
+    token_max_lifetime_ms: int = 604_800_000
+    token_expiry_ms: int = 86_400_000
+    token_check_interval_ms: int = 3_600_000
 
 
 @dataclass(slots=True)

@@ -114,6 +114,10 @@ class TopicsImage:
         copy._shared = self._shared
         return copy
 
+    def name_of(self, topic_id: Uuid) -> str | None:
+        topic = self.by_id.get(topic_id)
+        return None if topic is None else topic.name
+
     def partition(self, topic_id: Uuid, index: int) -> PartitionImage | None:
         topic = self.by_id.get(topic_id)
         if topic is None or not 0 <= index < len(topic.partitions):

@@ -10,6 +10,7 @@ from ruslo.machines.groups.records import GroupRecord
 from ruslo.machines.groups.topics_view import TopicsView
 from ruslo.machines.machine import AppendCommitted, AppendFailed, Loaded, Requested, TimerFired, Unloaded
 from ruslo.model.errors import KafkaError
+from ruslo.model.principals import ANONYMOUS, Principal
 from ruslo.protocol.message import Message
 
 
@@ -21,6 +22,7 @@ class RequestInfo(NamedTuple):
     """Empty if the client did not send one."""
     client_host: str = "/127.0.0.1"
     """The form of records and descriptions: ``/`` and the address."""
+    principal: Principal = ANONYMOUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,9 @@ class ResolveRegex:
 
     group_id: str
     patterns: tuple[str, ...]
+    principal: Principal = ANONYMOUS
+    """The result contains only topics that this client may describe."""
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ API_VERSIONS = 18
 
 def supported_apis(node: LiveNode) -> dict[int, ServedApi]:
     """The API table of the node's own dispatcher."""
-    handle_frame: Any = node.node._broker_server._handle_frame
+    handle_frame: Any = node.node._broker_server.frame_handler
     dispatcher = handle_frame.__self__
     assert isinstance(dispatcher, Dispatcher)
     return dispatcher._served

@@ -63,7 +63,9 @@ async def alter(
     configs = [AlterableConfig(name=key, config_operation=op, value=value) for key, op, value in changes]
     resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
     request = IncrementalAlterConfigsRequest(resources=[resource])
-    (response,) = (await exchange(incremental_alter_configs.handle, node, request, None, listener)).responses
+    at_broker = listener != "CONTROLLER"
+    handle = incremental_alter_configs.handle_at_broker if at_broker else incremental_alter_configs.handle
+    (response,) = (await exchange(handle, node, request, None, listener)).responses  # type: ignore[attr-defined]
     return ErrorCode(response.error_code)
 
 
@@ -105,7 +107,8 @@ async def replace(node: object, name: str, key: str, value: str, listener: str =
     config = legacy.AlterableConfig(name=key, value=value)
     resource = legacy.AlterConfigsResource(resource_type=BROKER, resource_name=name, configs=[config])
     request = AlterConfigsRequest(resources=[resource])
-    (response,) = (await exchange(alter_configs.handle, node, request, None, listener)).responses
+    handle = alter_configs.handle if listener == "CONTROLLER" else alter_configs.handle_at_broker
+    (response,) = (await exchange(handle, node, request, None, listener)).responses  # type: ignore[attr-defined]
     return ErrorCode(response.error_code)
 
 
@@ -115,7 +118,7 @@ async def test_broker_validates_its_own_configs() -> None:
         # A node with other static configs stores the change.
         own = AdminNode({"log.dirs": "/a,/b", "log.cleaner.dedupe.buffer.size": "2097152"})
         settings = {"config": own.config, "dynamic_config": own.dynamic_config}
-        broker = SimpleNamespace(**{**vars(active), **settings})
+        broker = SimpleNamespace(**{**vars(active), **settings, "gateway": active.gateway})
         threads = ("log.cleaner.threads", 0, "2")
         for name in ("1", ""):
             assert await alter(broker, BROKER, name, threads) is ErrorCode.INVALID_REQUEST

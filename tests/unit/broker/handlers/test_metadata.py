@@ -234,12 +234,12 @@ async def test_creation_is_requested_once() -> None:
         sent: list[list[str]] = []
         pending: list[asyncio.Future[Message]] = []
 
-        def submit(request: CreateTopicsRequest, *, timeout_ms: int) -> asyncio.Future[Message]:
+        def send(request: CreateTopicsRequest, context: RequestContext) -> asyncio.Future[Message]:
             sent.append([topic.name for topic in request.topics])
             pending.append(asyncio.get_running_loop().create_future())
             return pending[-1]
 
-        services = SimpleNamespace(**{**vars(node), "controller": SimpleNamespace(submit=submit)})
+        services = SimpleNamespace(**{**vars(node), "gateway": SimpleNamespace(forward=send)})
         for names in (("a",), ("a",), ("a", "b")):
             response = await exchange(metadata.handle, services, metadata_request(*names, create=True))
             assert errors(response) == dict.fromkeys(names, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -1,19 +1,26 @@
-"""Requests about ACLs, quotas and SCRAM credentials, on a node that stores none."""
+"""Requests about ACLs, quotas and SCRAM credentials."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from ruslo.broker.handlers import (
-    alter_client_quotas,
-    alter_user_scram_credentials,
+    controller_changes,
     create_acls,
     delete_acls,
     describe_acls,
     describe_client_quotas,
     describe_user_scram_credentials,
 )
+from ruslo.broker.security.audit_log import AuditLog
+from ruslo.broker.security.authorization import Authorization
+from ruslo.machines.authorizer import Authorizer
+from ruslo.model.acls import Operation, PatternType, Permission, ResourceType
 from ruslo.model.errors import ErrorCode
+from ruslo.model.scram import ScramMechanism, new_credential, salted_password
+from ruslo.model.secret import Secret
 from ruslo.protocol.messages import alter_client_quotas_request as alter_quotas
 from ruslo.protocol.messages import client_quota_record as quota_record
 from ruslo.protocol.messages.alter_user_scram_credentials_request import (
@@ -34,19 +41,25 @@ from tests.support.brokers.handlers import exchange
 from tests.support.machines.controller_bench import AdminNode, admin_node
 
 EXACT, DEFAULT, SPECIFIED = range(3)
+# The controller decides requests of many types, so its response has none of its own.
+decide: Any = controller_changes.handle
+create: Any = create_acls.handle
+delete: Any = delete_acls.handle
 
 
 @pytest.mark.parametrize("version", range(1, 4))
 async def test_acls_need_an_authorizer(version: int) -> None:
     async with admin_node() as node:
-        described = await exchange(describe_acls.handle, node, DescribeAclsRequest(), version)
+        described = await exchange(
+            describe_acls.handle, node, DescribeAclsRequest(), version, as_response=True
+        )
         assert ErrorCode(described.error_code) is ErrorCode.SECURITY_DISABLED
         assert described.error_message
         creations = CreateAclsRequest(creations=[AclCreation(), AclCreation()])
-        created = await exchange(create_acls.handle, node, creations, version)
+        created = await exchange(create, node, creations, version)
         assert [each.error_code for each in created.results] == [ErrorCode.SECURITY_DISABLED] * 2
         filters = DeleteAclsRequest(filters=[DeleteAclsFilter(), DeleteAclsFilter()])
-        deleted = await exchange(delete_acls.handle, node, filters, version)
+        deleted = await exchange(delete, node, filters, version)
         assert [each.error_code for each in deleted.filter_results] == [ErrorCode.SECURITY_DISABLED] * 2
 
 
@@ -110,19 +123,61 @@ async def test_invalid_quota_filters_are_rejected(components: list[ComponentData
         assert (ErrorCode(response.error_code), response.entries) == (code, None)
 
 
-async def test_quotas_cannot_be_set() -> None:
+def quota(key: str, value: float | None) -> alter_quotas.OpData:
+    return alter_quotas.OpData(key=key, value=value or 0.0, remove=value is None)
+
+
+async def alter(
+    node: AdminNode, entity: dict[str, str | None], *ops: alter_quotas.OpData, validate_only: bool = False
+) -> ErrorCode:
+    named = [alter_quotas.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()]
+    request = alter_quotas.AlterClientQuotasRequest(
+        entries=[alter_quotas.EntryData(entity=named, ops=list(ops))], validate_only=validate_only
+    )
+    (entry,) = (await exchange(decide, node, request)).entries
+    assert [(each.entity_type, each.entity_name) for each in entry.entity] == list(entity.items())
+    return ErrorCode(entry.error_code)
+
+
+async def test_quotas_are_set_changed_and_removed() -> None:
     async with admin_node() as node:
-        entity = alter_quotas.EntityData(entity_type="user", entity_name=None)
-        request = alter_quotas.AlterClientQuotasRequest(
-            entries=[
-                alter_quotas.EntryData(
-                    entity=[entity], ops=[alter_quotas.OpData(key="producer_byte_rate", value=1.0)]
-                )
-            ]
-        )
-        (entry,) = (await exchange(alter_client_quotas.handle, node, request)).entries
-        assert ErrorCode(entry.error_code) is ErrorCode.UNSUPPORTED_VERSION
-        assert [(each.entity_type, each.entity_name) for each in entry.entity] == [("user", None)]
+        user: dict[str, str | None] = {"user": "u", "client-id": None}
+        produce = "producer_byte_rate"
+        assert await alter(node, user, quota(produce, 5.0), validate_only=True) is ErrorCode.NONE
+        assert await quotas(node) == []
+        both = (quota(produce, 5.0), quota("request_percentage", 1.5))
+        assert await alter(node, user, *both) is ErrorCode.NONE
+        assert await quotas(node) == [1.5, 5]
+        offset = node.image.offset
+        same = (quota(produce, 5.0), quota("consumer_byte_rate", None))
+        assert await alter(node, user, *same) is ErrorCode.NONE
+        assert node.image.offset == offset, "nothing changed, so nothing is written"
+        removals = (quota(produce, None), quota("request_percentage", None))
+        assert await alter(node, user, *removals) is ErrorCode.NONE
+        assert node.image.security.quotas == {}
+
+
+@pytest.mark.parametrize(
+    ("entity", "op"),
+    [
+        ({}, quota("producer_byte_rate", 1.0)),
+        ({"tenant": "x"}, quota("producer_byte_rate", 1.0)),
+        ({"user": ""}, quota("producer_byte_rate", 1.0)),
+        ({"user": "u", "ip": "::1"}, quota("producer_byte_rate", 1.0)),
+        ({"ip": "::1"}, quota("producer_byte_rate", 1.0)),
+        ({"user": "u"}, quota("connection_creation_rate", 1.0)),
+        ({"user": "u"}, quota("nonsense", 1.0)),
+        ({"user": "u"}, quota("producer_byte_rate", -1.0)),
+        ({"user": "u"}, quota("producer_byte_rate", 1.5)),
+        ({"user": "u"}, quota("producer_byte_rate", 1e30)),
+        ({"user": "u"}, quota("request_percentage", float("nan"))),
+        ({"user": "u"}, quota("request_percentage", float("inf"))),
+    ],
+)
+async def test_invalid_quotas_are_rejected(entity: dict[str, str | None], op: alter_quotas.OpData) -> None:
+    async with admin_node() as node:
+        assert await alter(node, entity, op) is ErrorCode.INVALID_REQUEST
+        assert node.image.security.quotas == {}
 
 
 async def test_scram_credentials() -> None:
@@ -147,14 +202,145 @@ async def test_scram_credentials() -> None:
         assert await described(None) == await described(["u"]) == [("u", 0, [4096])]
 
 
-async def test_scram_credentials_cannot_be_set() -> None:
+def upsertion(name: str, **fields: object) -> ScramCredentialUpsertion:
+    values = {"mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": bytes(32)} | fields
+    return ScramCredentialUpsertion(name=name, **values)  # type: ignore[arg-type]
+
+
+async def alter_users(
+    node: AdminNode,
+    upsertions: list[ScramCredentialUpsertion] | None = None,
+    deletions: list[ScramCredentialDeletion] | None = None,
+) -> dict[str, ErrorCode]:
+    request = AlterUserScramCredentialsRequest(deletions=deletions or [], upsertions=upsertions or [])
+    response = await exchange(decide, node, request)
+    return {each.user: ErrorCode(each.error_code) for each in response.results}
+
+
+async def test_users_are_added_changed_and_deleted() -> None:
     async with admin_node() as node:
-        request = AlterUserScramCredentialsRequest(
-            deletions=[ScramCredentialDeletion(name="a", mechanism=1)],
-            upsertions=[ScramCredentialUpsertion(name="b"), ScramCredentialUpsertion(name="a")],
+        salted = salted_password(ScramMechanism.SCRAM_SHA_256, Secret("pw"), b"salt", 8192)
+        added = upsertion("alice", iterations=8192, salted_password=salted)
+        assert await alter_users(node, [added]) == {"alice": ErrorCode.NONE}
+        record = node.image.security.scram_credentials["alice", 1]
+        expected = new_credential(ScramMechanism.SCRAM_SHA_256, Secret("pw"), 8192, b"salt")
+        assert (bytes(record.stored_key), bytes(record.server_key)) == expected[1:3]
+        deletion = ScramCredentialDeletion(name="alice", mechanism=1)
+        assert await alter_users(node, None, [deletion]) == {"alice": ErrorCode.NONE}
+        assert node.image.security.scram_credentials == {}
+        assert await alter_users(node, None, [deletion]) == {"alice": ErrorCode.RESOURCE_NOT_FOUND}
+
+
+async def test_invalid_users_are_rejected_and_the_others_added() -> None:
+    async with admin_node() as node:
+        results = await alter_users(
+            node,
+            [
+                upsertion("good"),
+                upsertion("weak", iterations=4095),
+                upsertion("slow", iterations=16385),
+                upsertion("strange", mechanism=3),
+                upsertion(""),
+                upsertion("twice"),
+                upsertion("twice", mechanism=2),
+            ],
         )
-        response = await exchange(alter_user_scram_credentials.handle, node, request)
-        assert [(each.user, each.error_code) for each in response.results] == [
-            ("a", ErrorCode.UNSUPPORTED_SASL_MECHANISM),
-            ("b", ErrorCode.UNSUPPORTED_SASL_MECHANISM),
-        ]
+        assert results == {
+            "good": ErrorCode.NONE,
+            "weak": ErrorCode.UNACCEPTABLE_CREDENTIAL,
+            "slow": ErrorCode.UNACCEPTABLE_CREDENTIAL,
+            "strange": ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+            "": ErrorCode.UNACCEPTABLE_CREDENTIAL,
+            "twice": ErrorCode.DUPLICATE_RESOURCE,
+        }
+        assert list(node.image.security.scram_credentials) == [("good", 1)]
+
+
+def creation(name: str = "orders", **fields: object) -> AclCreation:
+    values = {
+        "resource_type": ResourceType.TOPIC,
+        "resource_pattern_type": PatternType.LITERAL,
+        "principal": "User:alice",
+        "host": "*",
+        "operation": Operation.READ,
+        "permission_type": Permission.ALLOW,
+    }
+    return AclCreation(resource_name=name, **values | fields)  # type: ignore[arg-type]
+
+
+async def secured(node: AdminNode) -> None:
+    node.authorization = Authorization(Authorizer(), AuditLog("", node.clock, 1), pytest.fail)
+    node.metadata.subscribe(node.authorization.on_metadata_change)
+
+
+async def create_all(node: AdminNode, *creations: AclCreation) -> list[ErrorCode]:
+    response = await exchange(create, node, CreateAclsRequest(creations=list(creations)))
+    return [ErrorCode(each.error_code) for each in response.results]
+
+
+async def test_acls_are_created_described_and_deleted() -> None:
+    async with admin_node() as node:
+        await secured(node)
+        prefixed = creation("ord", resource_pattern_type=PatternType.PREFIXED, operation=Operation.WRITE)
+        assert await create_all(node, creation(), prefixed, creation()) == [ErrorCode.NONE] * 3
+        assert await create_all(node, creation()) == [ErrorCode.NONE]
+        assert len(node.image.security.acls) == 2, "an ACL exists once"
+        wanted = DescribeAclsRequest(
+            resource_type_filter=ResourceType.TOPIC,
+            resource_name_filter="orders",
+            pattern_type_filter=PatternType.MATCH,
+            principal_filter=None,
+            host_filter=None,
+            operation=Operation.ANY,
+            permission_type=Permission.ANY,
+        )
+        described = await exchange(describe_acls.handle, node, wanted)
+        found = {(each.resource_name, acl.operation) for each in described.resources for acl in each.acls}
+        assert found == {("orders", Operation.READ), ("ord", Operation.WRITE)}
+        deletion = DeleteAclsFilter(
+            resource_type_filter=ResourceType.ANY,
+            resource_name_filter=None,
+            pattern_type_filter=PatternType.ANY,
+            principal_filter="User:alice",
+            host_filter=None,
+            operation=Operation.WRITE,
+            permission_type=Permission.ANY,
+        )
+        deleted = await exchange(delete, node, DeleteAclsRequest(filters=[deletion, deletion]))
+        assert [
+            [each.resource_name for each in result.matching_acls] for result in deleted.filter_results
+        ] == [["ord"], ["ord"]]
+        assert [acl.resource_name for acl in node.image.security.acls.values()] == ["orders"]
+
+
+@pytest.mark.parametrize(
+    "invalid",
+    [
+        creation(""),
+        creation(resource_type=ResourceType.ANY),
+        creation(resource_type=99),
+        creation(resource_type=ResourceType.CLUSTER),
+        creation(resource_pattern_type=PatternType.MATCH),
+        creation(principal="alice"),
+        creation(operation=Operation.ANY),
+        creation(operation=99),
+        creation(permission_type=Permission.ANY),
+    ],
+)
+async def test_invalid_acls_are_rejected_and_the_others_created(invalid: AclCreation) -> None:
+    async with admin_node() as node:
+        await secured(node)
+        assert await create_all(node, invalid, creation()) == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+        assert len(node.image.security.acls) == 1
+
+
+async def test_unknown_values_in_filters_are_rejected() -> None:
+    async with admin_node() as node:
+        await secured(node)
+        wanted = DescribeAclsRequest(resource_type_filter=99, operation=1, permission_type=1)
+        described = await exchange(describe_acls.handle, node, wanted, as_response=True)
+        assert ErrorCode(described.error_code) is ErrorCode.INVALID_REQUEST
+        unknown = DeleteAclsFilter(resource_type_filter=99, operation=1, permission_type=1)
+        deleted = await exchange(delete, node, DeleteAclsRequest(filters=[unknown]))
+        (result,) = deleted.filter_results
+        assert ErrorCode(result.error_code) is ErrorCode.INVALID_REQUEST

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from types import SimpleNamespace
-
 import pytest
 
-from ruslo.broker.handlers import create_partitions, create_topics, delete_topics
-from ruslo.broker.requests.context import RequestContext
+from ruslo.broker.handlers import create_partitions, create_topics, delete_topics, forward
 from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import ZERO_UUID
 from ruslo.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
@@ -17,7 +13,6 @@ from ruslo.protocol.messages.create_topics_request import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from ruslo.protocol.messages.create_topics_response import CreateTopicsResponse
 from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from tests.support.brokers.handlers import exchange
 from tests.support.machines.controller_bench import admin_node
@@ -62,18 +57,8 @@ async def test_configs_are_those_of_the_controller() -> None:
         admin_node({"log.retention.ms": "70000"}) as active,
         admin_node({"log.retention.ms": "60000", "log.segment.bytes": "2000000"}) as broker,
     ):
-
-        class Forwarding:
-            committed_offset = broker.image.offset
-
-            def submit(
-                self, request: CreateTopicsRequest, context: RequestContext, *, timeout_ms: int
-            ) -> asyncio.Task[CreateTopicsResponse]:
-                response = exchange(create_topics.handle, active, request, context.api_version, "CONTROLLER")
-                return asyncio.ensure_future(response)
-
-        services = SimpleNamespace(**{**vars(broker), "controller": Forwarding()})
-        (made,) = (await exchange(create_topics.handle, services, create_request("t", flush_ms="5"))).topics
+        broker.gateway = active.gateway
+        (made,) = (await exchange(forward.handle, broker, create_request("t", flush_ms="5"))).topics  # type: ignore[attr-defined]
         values = {each.name: (each.value, each.config_source) for each in made.configs or []}
         assert values["retention.ms"] == ("70000", 4)
         assert values["segment.bytes"] == ("1073741824", 5)

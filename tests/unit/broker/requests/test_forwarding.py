@@ -7,6 +7,7 @@ import pytest
 from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.requests.forwarding import envelope, envelope_response, open_envelope, open_response
 from ruslo.model.errors import ProtocolError
+from ruslo.model.principals import Principal
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ruslo.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from ruslo.protocol.messages.envelope_request import EnvelopeRequest
@@ -18,15 +19,14 @@ REQUEST = CreateTopicsRequest(
 
 @pytest.mark.parametrize("version", range(2, 8))
 def test_an_envelope_keeps_the_request_and_its_principal(version: int) -> None:
-    context = RequestContext(
-        api_version=version, client_id="app", peer_host="10.0.0.7", principal="User:alice"
-    )
+    alice = Principal("User", "alice", token_authenticated=True)
+    context = RequestContext(api_version=version, client_id="app", peer_host="10.0.0.7", principal=alice)
     sealed = envelope(REQUEST, context)
     received = EnvelopeRequest.from_bytes(sealed.to_bytes(0), 0)
     header, message, principal = open_envelope(received)
     assert (header.api_key, header.api_version, header.client_id) == (REQUEST.API_KEY, version, "app")
     assert message == REQUEST
-    assert principal == "User:alice"
+    assert principal == alice
     assert bytes(received.client_host_address) == ipaddress.ip_address("10.0.0.7").packed
 
     response = CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_message=None)])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ruslo.machines.controller.config_image import BROKER, TOPIC
-from ruslo.machines.controller.events import BrokerGone
+from ruslo.machines.controller.events import BrokerGone, RequestOrigin
 from ruslo.machines.controller.records import VersionedRecord
 from ruslo.machines.machine import Requested
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -281,7 +281,9 @@ def test_inactive_machine_responds_not_controller() -> None:
     bench.join(1)
     bench.machine.deactivate()
     assert bench.machine.deadline_ms() is None
-    outcome = bench.machine.handle(Requested("later", registration(1), len(bench.log)), bench.now)
+    outcome = bench.machine.handle(
+        Requested("later", registration(1), RequestOrigin(len(bench.log))), bench.now
+    )
     (reply,) = outcome.replies
     assert isinstance(reply.message, KafkaError)
     assert reply.message.code is ErrorCode.NOT_CONTROLLER

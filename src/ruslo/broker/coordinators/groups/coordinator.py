@@ -18,6 +18,7 @@ from ruslo.broker.partitions.ack_wait import Appended
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.scheduling.scheduler import Scheduler
+from ruslo.broker.security.authorization import Authorization
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.controller.config_image import GROUP
 from ruslo.machines.controller.delta import MetadataDelta
@@ -53,6 +54,7 @@ class GroupCoordinator(Coordinator[GroupShard]):
         *,
         has_session: Callable[[], bool],
         new_uuid: Callable[[], Uuid],
+        authorization: Authorization | None = None,
     ) -> None:
         """Subscribe to the metadata; the partition manager must have done so before.
 
@@ -65,7 +67,7 @@ class GroupCoordinator(Coordinator[GroupShard]):
         self._topics = ImageTopicsView(metadata)
         names = config.list("group.consumer.assignors")
         runner = AssignorRunner(load_assignors(names), config.int("ruslo.group.assignor.timeout.ms"))
-        self._queries = GroupQueries(runner, partitions, self._topics, clock, scheduler)
+        self._queries = GroupQueries(runner, partitions, self._topics, clock, scheduler, authorization)
         self._assignors = InlineAssignors()
         self._settings = self._current_settings()
         kind = group_kind(
@@ -98,7 +100,7 @@ class GroupCoordinator(Coordinator[GroupShard]):
             return error_response(request, version, ErrorCode.UNSUPPORTED_VERSION)
         if isinstance(request, OffsetFetchRequest) and not self._may_read_offsets(partition):
             return error_response(request, version, ErrorCode.NOT_COORDINATOR)
-        info = RequestInfo(version, context.client_id or "", f"/{context.peer_host}")
+        info = RequestInfo(version, context.client_id or "", f"/{context.peer_host}", context.principal)
         return self.submit_to_shard(partition, request, version, info)
 
     def _may_read_offsets(self, index: int) -> bool:

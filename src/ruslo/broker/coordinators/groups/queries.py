@@ -15,8 +15,10 @@ from ruslo.broker.coordinators.groups.assignor_runner import AssignorRunner
 from ruslo.broker.coordinators.groups.lags import with_lags
 from ruslo.broker.coordinators.runtime.shard import CoordinatorShard
 from ruslo.broker.partitions.manager import PartitionManager
+from ruslo.broker.requests.access import OPEN, Access
 from ruslo.broker.scheduling.background_tasks import BackgroundTasks
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler
+from ruslo.broker.security.authorization import Authorization, access_of
 from ruslo.machines.assignors.spec import GroupSpec
 from ruslo.machines.groups.consumer.patterns import matching_topics
 from ruslo.machines.groups.consumer.ports import AssignorFailure
@@ -30,6 +32,7 @@ from ruslo.machines.groups.events import (
 )
 from ruslo.machines.groups.shard import GroupShard
 from ruslo.machines.groups.topics_view import TopicsView
+from ruslo.model.acls import Operation, ResourceType
 from ruslo.model.clock import Clock
 from ruslo.model.errors import KafkaError
 
@@ -45,6 +48,7 @@ class GroupQueries:
     _topics: TopicsView
     _clock: Clock
     _scheduler: Scheduler
+    _authorization: Authorization | None = None
     _tasks: BackgroundTasks = field(default_factory=BackgroundTasks, init=False)
 
     def execute(self, shard: Shard, query: GroupQuery) -> None:
@@ -57,6 +61,12 @@ class GroupQueries:
     async def _resolve(self, shard: Shard, query: ResolveRegex) -> None:
         names, version = list(self._topics.all_names()), self._topics.version
         found = await asyncio.to_thread(_matching, query.patterns, names)
+        access = access_of(self._authorization, query.principal, query.host)
+        if access is not OPEN:
+            found = {
+                pattern: tuple(name for name in topics if _is_describable(access, name))
+                for pattern, topics in found.items()
+            }
         resolved_ms = self._clock.now_ms()
         shard.handle(
             RegexResolved(
@@ -80,6 +90,12 @@ class GroupQueries:
                 result.message,
             )
         shard.handle(TargetComputed(query.group_id, query.group_epoch, result))
+
+
+def _is_describable(access: Access, name: str) -> bool:
+    return access.allows(
+        Operation.DESCRIBE, ResourceType.TOPIC, name, "ConsumerGroupHeartbeat", audited=False
+    )
 
 
 def _matching(patterns: Iterable[str], names: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -117,7 +117,7 @@ def _heartbeat(
         membership.check_epoch(member, request.member_epoch, owned)
 
     updated = _updated(member, request, info)
-    change = subscription.save(shard, group, member, updated, now_ms, outcome)
+    change = subscription.save(shard, group, member, updated, now_ms, outcome, principal=info.principal)
     target_epoch, partitions = target.update(
         shard, group, change.group_epoch, member, updated, now_ms, outcome
     )

@@ -20,6 +20,7 @@ from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.machines.machine import Instant, Outcome
 from ruslo.model.errors import ErrorCode
+from ruslo.model.principals import Principal
 
 REFRESH_INTERVAL_MIN_MS = 10_000
 QUERY_TIMEOUT_MS = 60_000
@@ -42,6 +43,7 @@ def changed(
     new: ConsumerMember,
     now_ms: int,
     outcome: GroupOutcome,
+    principal: Principal,
 ) -> RegexChange:
     """Check a member's new pattern, and start a query if that is due."""
     change = RegexChange.NONE
@@ -59,7 +61,14 @@ def changed(
             change = RegexChange.RESOLVED
     patterns = group.regexes_with(old, new)
     if patterns and (must_query or _is_due(shard, group, patterns)) and _may_query(shard, group):
-        _query(shard, group, patterns, now_ms, outcome)
+        host = new.client_host.removeprefix("/")
+        _query(
+            shard,
+            group,
+            ResolveRegex(group.group_id, tuple(sorted(patterns)), principal, host),
+            now_ms,
+            outcome,
+        )
     return change
 
 
@@ -103,11 +112,11 @@ def _is_older(shard: ShardState, last: ResolvedRegex, age_ms: int) -> bool:
 
 
 def _query(
-    shard: ShardState, group: ConsumerGroup, patterns: set[str], now_ms: int, outcome: GroupOutcome
+    shard: ShardState, group: ConsumerGroup, query: ResolveRegex, now_ms: int, outcome: GroupOutcome
 ) -> None:
     group_id = group.group_id
     shard.timers.set(TimerKey(group_id, None, TimerKind.REGEX), now_ms + QUERY_TIMEOUT_MS)
-    outcome.effects.append(ResolveRegex(group_id, tuple(sorted(patterns))))
+    outcome.effects.append(query)
 
     def on_failure(code: ErrorCode, now: Instant) -> GroupOutcome:
         shard.timers.cancel(TimerKey(group_id, None, TimerKind.REGEX))

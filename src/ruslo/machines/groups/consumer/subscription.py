@@ -15,6 +15,7 @@ from ruslo.machines.groups.consumer.records import (
 from ruslo.machines.groups.consumer.regexes import RegexChange
 from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.state import ShardState
+from ruslo.model.principals import ANONYMOUS, Principal
 
 
 class Change(NamedTuple):
@@ -33,15 +34,17 @@ def save(
     outcome: GroupOutcome,
     *,
     unresolved_bumps: bool = False,
+    principal: Principal = ANONYMOUS,
 ) -> Change:
     """Add a record of the member if it changed, and of the group epoch if the target may change.
 
-    ``unresolved_bumps``: a changed pattern bumps the epoch even if it is not resolved.
+    ``unresolved_bumps``: a changed pattern bumps the epoch even if it is not resolved. ``principal``: the
+    client that changes it.
     """
     if new != old:
         outcome.append([member_record(group.group_id, new)])
     names_changed = new.topic_names != old.topic_names
-    regex_change = regexes.changed(shard, group, old, new, now_ms, outcome)
+    regex_change = regexes.changed(shard, group, old, new, now_ms, outcome, principal)
     bump = names_changed or regex_change is RegexChange.RESOLVED
     if unresolved_bumps and regex_change is RegexChange.UNRESOLVED:
         bump = True

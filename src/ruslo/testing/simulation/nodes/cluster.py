@@ -15,7 +15,8 @@ from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.controller.topic_image import PartitionImage
 from ruslo.model.ids import Uuid, random_uuid, uuid_to_text
 from ruslo.model.topics import TopicPartition
-from ruslo.testing.cluster_layout import LOOPBACK, NodePorts, cluster_properties, format_cluster
+from ruslo.testing.cluster_layout import NodePorts, cluster_properties, format_cluster
+from ruslo.testing.ports import LOOPBACK
 from ruslo.testing.simulation.clock import SimClock
 from ruslo.testing.simulation.disk import MemoryDisk
 from ruslo.testing.simulation.nodes.host import SimHost

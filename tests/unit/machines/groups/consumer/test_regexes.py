@@ -119,7 +119,7 @@ def test_lost_result_is_queried_again() -> None:
     assert transcript.bench.queries == []
     transcript.bench.advance(30_000)
     a.heartbeat()
-    assert transcript.bench.queries == [ResolveRegex("g", ("ord.*",))]
+    assert transcript.bench.queries == [ResolveRegex("g", ("ord.*",), host="10.0.0.3")]
 
 
 def test_query_is_repeated_if_the_member_failed_to_append() -> None:
@@ -129,7 +129,7 @@ def test_query_is_repeated_if_the_member_failed_to_append() -> None:
     a.join()
     transcript.bench.queries.clear()
     a.join()
-    assert transcript.bench.queries == [ResolveRegex("g", ("ord.*",))]
+    assert transcript.bench.queries == [ResolveRegex("g", ("ord.*",), host="10.0.0.3")]
 
 
 def test_pattern_is_removed_with_its_last_member() -> None:

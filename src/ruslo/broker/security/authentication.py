@@ -1,0 +1,42 @@
+"""What a node does when clients log in: counts, log lines, the audit log, the delay of a failure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Protocol
+
+from ruslo.broker.scheduling.background_tasks import BackgroundTasks
+
+if TYPE_CHECKING:
+    from ruslo.net.connection import Connection
+
+
+class LoginAudit(Protocol):
+    def logged_in(self, connection: Connection, mechanism: str) -> None: ...
+
+    def login_failed(self, connection: Connection, mechanism: str, reason: str) -> None: ...
+
+
+class Authentication:
+    def __init__(self, failure_delay_s: float, audit: LoginAudit) -> None:
+        self.failure_delay_s = failure_delay_s
+        self._audit = audit
+        self.successes: Counter[str] = Counter()
+        """Successful log-ins by SASL mechanism."""
+        self.failures: Counter[str] = Counter()
+        self.tasks = BackgroundTasks()
+
+    def succeeded(self, connection: Connection) -> None:
+        mechanism = _mechanism(connection)
+        self.successes[mechanism] += 1
+        self._audit.logged_in(connection, mechanism)
+
+    def failed(self, connection: Connection, reason: str) -> None:
+        mechanism = _mechanism(connection)
+        self.failures[mechanism] += 1
+        connection.login_failed(mechanism, reason)
+        self._audit.login_failed(connection, mechanism, reason)
+
+
+def _mechanism(connection: Connection) -> str:
+    return "" if connection.exchange is None else connection.exchange.mechanism_name

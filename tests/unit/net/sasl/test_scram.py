@@ -1,0 +1,179 @@
+"""SCRAM: both sides against each other and against the example of RFC 7677, and hostile messages."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+import pytest
+
+from ruslo.model.scram import ScramMechanism, new_credential
+from ruslo.model.secret import Secret
+from ruslo.net.sasl.mechanism import AuthenticationFailed, Identity
+from ruslo.net.sasl.scram import ScramAccount, ScramClient, ScramServer
+
+MECHANISM = ScramMechanism.SCRAM_SHA_256
+PASSWORD = Secret("pencil")
+
+
+def find(user: str, by_token: bool) -> ScramAccount | None:
+    if by_token:
+        return ScramAccount(CREDENTIAL, Identity("owner", user, 123)) if user == "token-1" else None
+    return ScramAccount(CREDENTIAL, Identity(user)) if user in ("user", "a=b,c") else None
+
+
+CREDENTIAL = new_credential(MECHANISM, PASSWORD)
+
+
+def exchange(client: ScramClient, server: ScramServer) -> None:
+    message = client.respond(b"")
+    while not client.complete:
+        message = client.respond(server.respond(message))
+
+
+@pytest.mark.parametrize("mechanism", ScramMechanism)
+@pytest.mark.parametrize("user", ["user", "a=b,c"])
+def test_the_right_password_authenticates(mechanism: ScramMechanism, user: str) -> None:
+    credential = new_credential(mechanism, PASSWORD, 8192)
+    server = ScramServer(mechanism, lambda name, _: ScramAccount(credential, Identity(name)))
+    exchange(ScramClient(mechanism, user, PASSWORD), server)
+    assert server.identity == Identity(user)
+
+
+def test_a_delegation_token_authenticates_its_owner() -> None:
+    server = ScramServer(MECHANISM, find)
+    exchange(ScramClient(MECHANISM, "token-1", PASSWORD, token_auth=True), server)
+    assert server.identity == Identity("owner", "token-1", 123)
+
+
+def test_the_example_of_the_rfc(monkeypatch: pytest.MonkeyPatch) -> None:
+    nonce = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    monkeypatch.setattr("ruslo.net.sasl.scram.secrets.token_urlsafe", lambda size: nonce)
+    salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+    credential = new_credential(MECHANISM, PASSWORD, 4096, salt)
+    server = ScramServer(MECHANISM, lambda name, _: ScramAccount(credential, Identity(name)))
+    first = server.respond(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
+    assert first == b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    final = server.respond(
+        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+        b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    )
+    assert final == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+    assert server.identity == Identity("user")
+
+
+def test_an_unknown_user_and_a_wrong_password_fail_alike() -> None:
+    failures = []
+    for user, password in (("user", "wrong"), ("nowhere", "pencil")):
+        server, client = ScramServer(MECHANISM, find), ScramClient(MECHANISM, user, Secret(password))
+        challenge = server.respond(client.respond(b""))
+        # Both get a salt and the same number of iterations.
+        assert challenge.endswith(b",i=4096")
+        with pytest.raises(AuthenticationFailed) as failure:
+            server.respond(client.respond(challenge))
+        failures.append(failure.value)
+        assert server.identity is None
+    assert failures[0].public == failures[1].public is None
+
+
+def test_the_salt_of_an_unknown_user_is_the_same_each_time() -> None:
+    salts = {ScramServer(MECHANISM, find).respond(b"n,,n=nowhere,r=abc").split(b",")[1] for _ in range(3)}
+    assert len(salts) == 1
+
+
+def test_a_message_of_another_exchange_is_refused() -> None:
+    first, second = ScramServer(MECHANISM, find), ScramServer(MECHANISM, find)
+    client = ScramClient(MECHANISM, "user", PASSWORD)
+    hello = client.respond(b"")
+    final = client.respond(first.respond(hello))
+    second.respond(hello)
+    with pytest.raises(AuthenticationFailed, match="nonce"):
+        second.respond(final)
+
+
+def test_a_replayed_final_message_begins_a_new_exchange_and_is_malformed() -> None:
+    server, client = ScramServer(MECHANISM, find), ScramClient(MECHANISM, "user", PASSWORD)
+    final = client.respond(server.respond(client.respond(b"")))
+    server.respond(final)
+    with pytest.raises(AuthenticationFailed, match="malformed"):
+        server.respond(final)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"n,,",
+        b"n,,n=user",
+        b"n,,r=abc,n=user",
+        b"p=tls-unique,,n=user,r=abc",
+        b"n,,n=us=er,r=abc",
+        b"n,,n=user,r=a b",
+        b"\xff\xfe",
+        b"n,,n=user,r=abc\0",
+    ],
+)
+def test_malformed_first_messages_are_refused(message: bytes) -> None:
+    with pytest.raises(AuthenticationFailed):
+        ScramServer(MECHANISM, find).respond(message)
+
+
+def test_another_authorization_id_is_refused() -> None:
+    with pytest.raises(AuthenticationFailed) as failure:
+        ScramServer(MECHANISM, find).respond(b"n,a=admin,n=user,r=abc")
+    assert "authorization id" in (failure.value.public or "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"c=biws", b"c=eSws"),
+        (b"c=biws", b"c=cD10bHMtdW5pcXVlLCw="),
+        (b",p=", b",p=AAAA"),
+        (b",p=", b",x=1,q="),
+    ],
+)
+def test_truncated_and_changed_final_messages_are_refused(old: bytes, new: bytes) -> None:
+    server, client = ScramServer(MECHANISM, find), ScramClient(MECHANISM, "user", PASSWORD)
+    final = client.respond(server.respond(client.respond(b"")))
+    with pytest.raises(AuthenticationFailed):
+        server.respond(final.replace(old, new))
+
+
+def test_every_truncation_of_the_final_message_is_refused() -> None:
+    server, client = ScramServer(MECHANISM, find), ScramClient(MECHANISM, "user", PASSWORD)
+    hello = client.respond(b"")
+    final = client.respond(server.respond(hello))
+    for size in range(len(final)):
+        other = ScramServer(MECHANISM, find)
+        other.respond(hello)
+        with pytest.raises(AuthenticationFailed):
+            other.respond(final[:size])
+
+
+def test_a_client_refuses_a_broker_that_does_not_know_the_password() -> None:
+    client, server = ScramClient(MECHANISM, "user", PASSWORD), ScramServer(MECHANISM, find)
+    server.respond(client.respond(b""))
+    client_final = client.respond(server._server_first.encode())
+    assert client_final
+    forged = base64.b64encode(hashlib.sha256(b"forged").digest())
+    with pytest.raises(AuthenticationFailed, match="impostor"):
+        client.respond(b"v=" + forged)
+    assert not client.complete
+
+
+@pytest.mark.parametrize("iterations", [b"1", b"4095", b"1000001", b"99999999999"])
+def test_a_client_refuses_iterations_that_are_weak_or_endless(iterations: bytes) -> None:
+    """A downgrade to few iterations would let an attacker compute the password."""
+    client = ScramClient(MECHANISM, "user", PASSWORD)
+    nonce = client.respond(b"").rpartition(b"r=")[2]
+    with pytest.raises(AuthenticationFailed):
+        client.respond(b"r=" + nonce + b"x,s=AAAA,i=" + iterations)
+
+
+def test_a_client_refuses_a_nonce_that_does_not_continue_its_own() -> None:
+    client = ScramClient(MECHANISM, "user", PASSWORD)
+    nonce = client.respond(b"").rpartition(b"r=")[2]
+    for other in (b"r=other,s=AAAA,i=4096", b"r=" + nonce + b",s=AAAA,i=4096"):
+        with pytest.raises(AuthenticationFailed):
+            ScramClient(MECHANISM, "user", PASSWORD, _nonce=nonce.decode(), _client_first="n").respond(other)
