@@ -248,6 +248,8 @@ class Connection(asyncio.BufferedProtocol):
     def authenticated(self, result: Authenticated) -> None:
         """Serve the client as this principal, until its session expires."""
         self.principal = result.principal
+        # The permissions and quotas of the requests before the authentication are those of User:ANONYMOUS.
+        self.session = None
         self._handle_frame, self._max_frame_bytes = self._owner.frame_handler, self._owner.max_frame_bytes
         if self._session_timer is not None:
             self._session_timer.cancel()

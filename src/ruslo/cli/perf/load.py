@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ruslo.cli.terminal.latencies import Latencies
 from ruslo.cli.terminal.progress import Progress
-from ruslo.client.librdkafka.consumer import END, START, ConsumedRecord, Consumer
+from ruslo.client.librdkafka.consumer import START, ConsumedRecord, Consumer
 from ruslo.client.librdkafka.producer import Producer, RecordMetadata
 from ruslo.client.settings.setting import ConfigValue
 from ruslo.model.errors import KafkaError
@@ -115,8 +115,9 @@ def latency_load(
     measured = Measured(latencies={"ack_ms": Latencies(), "end_to_end_ms": Latencies()})
     progress, payload = Progress(), random_payload(size)
     with Producer(producer_config) as producer, Consumer(consumer_config) as consumer:
-        low, high = consumer.offset_range(partition)
-        consumer.assign({partition: END if low == high else high})
+        # Not END, which librdkafka resolves later, perhaps after the first record.
+        _, high = consumer.offset_range(partition)
+        consumer.assign({partition: high})
 
         def send_one(name: str | None) -> None:
             sent_at = time.monotonic()
