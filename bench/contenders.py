@@ -106,14 +106,16 @@ def run_load(
     size: int,
     environment: Mapping[str, str] | None = None,
     *,
+    client: Mapping[str, str] | None = None,
     own_session: bool = True,
 ) -> dict[str, float]:
-    """One run of the load program; its figures.
+    """One run of the load program, with these settings of its client; its figures.
 
     In a session of its own it is like a client on another terminal: where the kernel shares processors out by
     session (sched_autogroup), a client's many threads else take them from a broker that has few.
     """
     command = [str(program), mode, target.bootstrap, topic, str(records), str(size)]
+    command += [f"{key}={value}" for key, value in (client or {}).items()]
     environment = os.environ | dict(environment or {})
     result = subprocess.run(
         command, capture_output=True, text=True, timeout=400, env=environment, start_new_session=own_session

@@ -78,6 +78,11 @@ ROWS = [
     Row("produce meanwhile, ack p99 by quiet", "compaction", "produce_p99_slowdown", "×", "less"),
     Row("metrics: produce 1 KB, by uncounted", "metrics", "produce_cost_ratio", "×", "less", None, 3),
     Row("metrics: small request, by uncounted", "metrics", "request_cost_ratio", "×", "less", None, 3),
+    Row("TLS: produce 1 KB, acks=all", "tls", "produce_mb_per_s", "MB/s", "more", 1.5, 0),
+    Row("TLS: produce 1 KB, processor", "tls", "produce_cpu_s_per_gb", "CPU-s/GB", "less"),
+    Row("TLS: consume 1 KB", "tls", "consume_mb_per_s", "MB/s", "more", 1.5, 0),
+    Row("TLS: consume 1 KB, processor", "tls", "consume_cpu_s_per_gb", "CPU-s/GB", "less"),
+    Row("ACLs: ack p99 divided by that without", "acls", "acls_p99_ratio", "", "less", None, 2, 1.0, 1.05),
 ]
 
 

@@ -6,7 +6,7 @@ use the other listeners, with the users and passwords of ``USERS``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,7 +63,7 @@ def jaas(mechanism: str, user: str, password: str | None = None) -> str:
 
 
 def secured_node(
-    kind: type[RusloNode] | type[ApacheKafka],
+    kind: Callable[..., RusloNode | ApacheKafka],
     folder: Path,
     properties: Mapping[str, str] | None = None,
     *,
