@@ -18,19 +18,19 @@ def with_admin(bootstrap: str, action: Callable[[Admin], Awaitable[T]]) -> T:
     """
     import asyncio
 
-    from ruslo.cli.arguments.profiles import check_plain
+    from ruslo.cli.arguments.client_settings import channel_settings
     from ruslo.client.admin.admin import Admin
-    from ruslo.client.wire.listener_probe import refuse_tls
+    from ruslo.client.wire.listener_probe import check_security_protocol
     from ruslo.net.errors import ConnectionLost
 
-    check_plain()
+    settings = channel_settings()
 
     async def run() -> T:
-        async with Admin(bootstrap) as admin:
+        async with Admin(bootstrap, settings=settings) as admin:
             try:
                 await admin.cluster.any_connection()
             except ConnectionLost:
-                refuse_tls(bootstrap)
+                check_security_protocol(bootstrap, encrypted=settings.security.context is not None)
                 raise
             return await action(admin)
 

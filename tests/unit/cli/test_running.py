@@ -35,4 +35,4 @@ def test_a_tls_listener_is_reported(tmp_path: Path) -> None:
     with tls_listener(tmp_path) as port:
         result = CliRunner().invoke(cli, ["topic", "list", "-b", f"127.0.0.1:{port}"])
     assert result.exit_code == 1
-    assert "is a listener with TLS, which this command does not support" in result.stderr
+    assert "is a listener with TLS, but the client does not use TLS: set security.protocol" in result.stderr

@@ -38,6 +38,7 @@ def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: st
 def _names(ctx: click.Context, query: Callable[[Admin], Awaitable[Iterable[str]]]) -> Iterable[str]:
     import asyncio
 
+    from ruslo.cli.arguments.client_settings import channel_settings
     from ruslo.cli.arguments.options import default_bootstrap
     from ruslo.client.admin.admin import Admin
     from ruslo.model.errors import RusloError
@@ -45,12 +46,15 @@ def _names(ctx: click.Context, query: Callable[[Admin], Awaitable[Iterable[str]]
     given = ctx.params.get("bootstrap")
 
     async def run() -> Iterable[str]:
-        async with asyncio.timeout(_TIMEOUT_S), Admin(given or default_bootstrap()) as admin:
+        async with (
+            asyncio.timeout(_TIMEOUT_S),
+            Admin(given or default_bootstrap(), settings=channel_settings()) as admin,
+        ):
             return await query(admin)
 
     try:
         return asyncio.run(run())
-    except (RusloError, OSError, TimeoutError):
+    except (RusloError, OSError, TimeoutError, click.UsageError):
         return ()
 
 

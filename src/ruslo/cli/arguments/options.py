@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -18,22 +19,48 @@ DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 
 def default_bootstrap() -> str:
+    from ruslo.cli.arguments.client_settings import given_settings
     from ruslo.cli.arguments.profiles import BOOTSTRAP, active_profile
 
+    given = given_settings().get(BOOTSTRAP)
+    if given is not None:
+        return given
     profile = active_profile()
     return DEFAULT_BOOTSTRAP if profile is None else profile.settings.get(BOOTSTRAP, DEFAULT_BOOTSTRAP)
 
 
 def _chosen_bootstrap(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """--profile on the command line takes precedence over RUSLO_BOOTSTRAP."""
-    from ruslo.cli.arguments.profiles import chosen_by_flag
+    """--profile and --command-config on the command line take precedence over RUSLO_BOOTSTRAP."""
+    from ruslo.cli.arguments.client_settings import given_settings
+    from ruslo.cli.arguments.profiles import BOOTSTRAP, chosen_by_flag
 
     source = None if param.name is None else ctx.get_parameter_source(param.name)
     by_environment = source is click.core.ParameterSource.ENVIRONMENT
-    return default_bootstrap() if by_environment and chosen_by_flag() else value
+    by_flag = chosen_by_flag() or BOOTSTRAP in given_settings()
+    return default_bootstrap() if by_environment and by_flag else value
 
 
 def bootstrap_option(function: F) -> F:
+    """The address of the cluster, and how to connect to it: every command with a connection has these."""
+    function = click.option(
+        "-X",
+        "--property",
+        multiple=True,
+        is_eager=True,
+        expose_value=False,
+        metavar="KEY=VALUE",
+        callback=_keep_properties,
+        help="A client property, e.g. -X security.protocol=SSL; secrets are @FILE, env:VARIABLE or prompt. "
+        "Repeatable.",
+    )(function)
+    function = click.option(
+        "--command-config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        is_eager=True,
+        expose_value=False,
+        callback=_keep_file,
+        help="Property file of a client, as for Kafka's tools.",
+    )(function)
     return click.option(
         "--bootstrap-server",
         "-b",
@@ -48,6 +75,18 @@ def bootstrap_option(function: F) -> F:
     )(function)
 
 
+def _keep_properties(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> None:
+    from ruslo.cli.arguments.client_settings import keep_properties
+
+    keep_properties(ctx, param, values)
+
+
+def _keep_file(ctx: click.Context, param: click.Parameter, value: Path | None) -> None:
+    from ruslo.cli.arguments.client_settings import keep_file
+
+    keep_file(ctx, param, value)
+
+
 class Amount(click.FloatRange):
     """A finite number within a range."""
 
@@ -60,18 +99,6 @@ class Amount(click.FloatRange):
 
 def yes_option(function: F) -> F:
     return click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")(function)
-
-
-def property_option(function: F) -> F:
-    return click.option(
-        "-X",
-        "--property",
-        "properties",
-        multiple=True,
-        metavar="KEY=VALUE",
-        callback=pairs_callback,
-        help="A client property, e.g. -X linger.ms=50. Repeatable.",
-    )(function)
 
 
 def confirm(question: str, yes: bool) -> None:

@@ -108,22 +108,3 @@ def active_profile() -> Profile | None:
     store = ProfileStore()
     name = chosen_by_flag() or os.environ.get("RUSLO_PROFILE", store.in_use())
     return store.read(name) if name else None
-
-
-def check_plain() -> None:
-    """Reject a profile with TLS or SASL, which the native client does not support yet."""
-    protocol = client_settings().get("security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT":
-        raise ConfigError(
-            f"The active profile has security.protocol={protocol}, which only 'ruslo produce' and 'ruslo "
-            "consume' support. To use a plaintext listener, choose another profile, or none: "
-            "RUSLO_PROFILE= ruslo … -b HOST:PORT"
-        )
-
-
-def client_settings() -> dict[str, str]:
-    """The client properties of the active profile, without the address."""
-    profile = active_profile()
-    settings = {} if profile is None else dict(profile.settings)
-    settings.pop(BOOTSTRAP, None)
-    return settings

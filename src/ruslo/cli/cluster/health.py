@@ -70,14 +70,16 @@ async def _wait_until_healthy(bootstrap: str, least: Risk, wait_s: float) -> Clu
     import asyncio
     import time
 
+    from ruslo.cli.arguments.client_settings import channel_settings
     from ruslo.client.admin.admin import Admin
     from ruslo.client.views.cluster_health import cluster_health
     from ruslo.model.errors import RusloError
 
     until_s = time.monotonic() + wait_s
+    settings = channel_settings()
     while True:
         try:
-            async with Admin(bootstrap) as admin:
+            async with Admin(bootstrap, settings=settings) as admin:
                 await admin.cluster.any_connection()
                 found = await cluster_health(admin, least)
         except RusloError:

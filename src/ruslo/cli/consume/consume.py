@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from ruslo.cli.arguments.completion import complete_topics
-from ruslo.cli.arguments.options import bootstrap_option, examples, output_option, parsed, property_option
+from ruslo.cli.arguments.options import bootstrap_option, examples, output_option, parsed
 from ruslo.cli.terminal.output_format import stream_item
 from ruslo.client.views.position import AtOffset, AtStart, AtTime, BeforeEnd, Position, parse_position
 
@@ -85,7 +85,6 @@ if TYPE_CHECKING:
     help="Encoding of keys and values.",
 )
 @click.option("-Z", "--null", default="", metavar="TEXT", help="Text printed for a null key or value.")
-@property_option
 @output_option
 def consume(
     topic: str,
@@ -98,14 +97,13 @@ def consume(
     format_text: str | None,
     encoding: str,
     null: str,
-    properties: dict[str, str],
     output: str,
 ) -> None:
     """Print the records of TOPIC from the start, then new records until Ctrl-C.
 
     Records of a partition are printed in order. No consumer group is used and no offset is committed.
     """
-    from ruslo.cli.arguments.profiles import client_settings
+    from ruslo.cli.arguments.client_settings import client_settings, uses_tls
     from ruslo.cli.consume.record_format import ENCODERS, compile_format
     from ruslo.client.librdkafka.consumer import Consumer
     from ruslo.client.settings.tables import for_consumers
@@ -134,10 +132,8 @@ def consume(
         "max.poll.records": 1000,
         "allow.auto.create.topics": False,
         **for_consumers(client_settings()),
-        **properties,
     }
-    protocol = str(config.get("security.protocol", "PLAINTEXT"))
-    check_reachable(str(config["bootstrap.servers"]), encrypted=protocol.upper().endswith("SSL"))
+    check_reachable(str(config["bootstrap.servers"]), encrypted=uses_tls(config))
     with Consumer(config) as consumer:
         chosen = _chosen_partitions(consumer, topic, partitions)
         begin = _resolve(consumer, chosen, start)

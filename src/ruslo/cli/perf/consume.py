@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from ruslo.cli.arguments.completion import complete_topics
-from ruslo.cli.arguments.options import bootstrap_option, examples, output_option, property_option
+from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
 from ruslo.cli.perf.run import (
     Limits,
     client_config,
     client_option,
     limit_options,
+    refuse_librdkafka_settings,
     report,
     require_partition,
 )
@@ -23,7 +24,6 @@ from ruslo.cli.perf.run import (
 @bootstrap_option
 @limit_options
 @client_option
-@property_option
 @output_option
 def consume(
     topic: str,
@@ -31,22 +31,20 @@ def consume(
     records: int | None,
     seconds: float | None,
     client: str,
-    properties: dict[str, str],
     output: str,
 ) -> None:
     """Read TOPIC from its start to its current end; measure throughput."""
     limits = Limits(records, seconds)
     require_partition(bootstrap, topic)
     if client == "native":
-        if properties:
-            raise click.UsageError("-X needs the librdkafka client. Remove --client native.")
+        refuse_librdkafka_settings()
         import asyncio
 
         from ruslo.cli.perf.raw_load import raw_consume_load
 
         measured = asyncio.run(raw_consume_load(bootstrap, topic, limits))
     else:
-        from ruslo.cli.arguments.profiles import client_settings
+        from ruslo.cli.arguments.client_settings import client_settings
         from ruslo.cli.perf.load import consume_load
         from ruslo.client.settings.tables import for_consumers
 
@@ -55,7 +53,6 @@ def consume(
             "enable.partition.eof": True,
             "max.poll.records": 5000,
             **for_consumers(client_settings()),
-            **properties,
         }
         measured = consume_load(config, topic, limits)
     report(measured, output)

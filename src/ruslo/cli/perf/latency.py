@@ -10,7 +10,6 @@ from ruslo.cli.arguments.options import (
     bootstrap_option,
     examples,
     output_option,
-    property_option,
 )
 from ruslo.cli.perf.run import client_config, limit_options, limits_or_default, report, require_partition
 
@@ -28,7 +27,6 @@ from ruslo.cli.perf.run import client_config, limit_options, limits_or_default, 
     "-p", "--partition", type=click.IntRange(0), default=0, show_default=True, help="Partition to use."
 )
 @acks_option("1", "all")
-@property_option
 @output_option
 def latency(
     topic: str,
@@ -38,11 +36,10 @@ def latency(
     size: int,
     partition: int,
     acks: str,
-    properties: dict[str, str],
     output: str,
 ) -> None:
     """Send one record at a time; measure acknowledgement latency and end-to-end latency."""
-    from ruslo.cli.arguments.profiles import client_settings
+    from ruslo.cli.arguments.client_settings import client_settings
     from ruslo.cli.perf.load import latency_load
     from ruslo.client.settings.tables import for_consumers, for_producers
     from ruslo.model.topics import TopicPartition
@@ -50,7 +47,7 @@ def latency(
     limits = limits_or_default(records, seconds, default_records=1000)
     require_partition(bootstrap, topic, partition)
     common = client_config(bootstrap)
-    chosen = {**client_settings(), **properties}
+    chosen = client_settings()
     measured = latency_load(
         {**common, "acks": acks, "linger.ms": 0, **for_producers(chosen)},
         {**common, "fetch.min.bytes": 1, **for_consumers(chosen)},

@@ -14,13 +14,13 @@ from ruslo.cli.arguments.options import (
     compression_option,
     examples,
     output_option,
-    property_option,
 )
 from ruslo.cli.perf.run import (
     client_config,
     client_option,
     limit_options,
     limits_or_default,
+    refuse_librdkafka_settings,
     report,
     require_partition,
 )
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     help="Size of a batch in bytes.",
 )
 @client_option
-@property_option
 @output_option
 def produce(
     topic: str,
@@ -66,15 +65,15 @@ def produce(
     acks: str,
     batch_bytes: int,
     client: str,
-    properties: dict[str, str],
     output: str,
 ) -> None:
     """Produce records of the same size to TOPIC; measure throughput and acknowledgement latency."""
     limits = limits_or_default(records, seconds, default_records=100_000)
     require_partition(bootstrap, topic)
     if client == "native":
-        if rate is not None or properties:
-            raise click.UsageError("--rate and -X need the librdkafka client. Remove --client native.")
+        if rate is not None:
+            raise click.UsageError("--rate needs the librdkafka client. Remove --client native.")
+        refuse_librdkafka_settings()
         import asyncio
 
         from ruslo.cli.perf.raw_load import raw_produce_load
@@ -84,7 +83,7 @@ def produce(
             raw_produce_load(bootstrap, topic, size, batch_bytes, compression, acks_number, limits)
         )
     else:
-        from ruslo.cli.arguments.profiles import client_settings
+        from ruslo.cli.arguments.client_settings import client_settings
         from ruslo.cli.perf.load import produce_load
         from ruslo.client.settings.tables import for_producers
 
@@ -94,7 +93,6 @@ def produce(
             "compression.type": compression,
             "batch.size": batch_bytes,
             **for_producers(client_settings()),
-            **properties,
         }
         measured = produce_load(config, topic, size, rate, limits)
     report(measured, output)

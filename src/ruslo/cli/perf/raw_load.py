@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from ruslo.cli.arguments.client_settings import channel_settings
 from ruslo.cli.perf.load import Measured, random_payload
 from ruslo.cli.terminal.latencies import Latencies
 from ruslo.cli.terminal.progress import Progress
@@ -34,7 +35,7 @@ async def raw_produce_load(
     codec = Codec[compression.upper()]
     batch = bytes(build_batch([Record(n, now_ms, None, payload) for n in range(per_batch)], codec=codec))
     sent = 0
-    async with Cluster(bootstrap) as cluster:
+    async with Cluster(bootstrap, settings=channel_settings()) as cluster:
         partitions = [
             TopicPartition(topic, p.partition)
             for p in (await cluster.metadata([topic])).topic(topic).partitions
@@ -65,7 +66,7 @@ async def raw_produce_load(
 async def raw_consume_load(bootstrap: str, topic: str, limits: Limits) -> Measured:
     """Fetch batches from the start to the current end; count records by batch header."""
     measured, progress = Measured(), Progress()
-    async with Cluster(bootstrap) as cluster:
+    async with Cluster(bootstrap, settings=channel_settings()) as cluster:
         partitions = [
             TopicPartition(topic, p.partition)
             for p in (await cluster.metadata([topic])).topic(topic).partitions

@@ -58,6 +58,16 @@ def client_config(bootstrap: str) -> dict[str, ConfigValue]:
     return {"bootstrap.servers": bootstrap, "client.id": "ruslo-perf", "log_level": 2}
 
 
+def refuse_librdkafka_settings() -> None:
+    """Of the settings of the command line, the native client reads only those of the connection."""
+    from ruslo.cli.arguments.client_settings import given_settings
+    from ruslo.client.settings.channel_security import is_security_setting
+
+    for name in given_settings():
+        if not is_security_setting(name) and name != "bootstrap.servers":
+            raise click.UsageError(f"{name} needs the librdkafka client. Remove it or --client native.")
+
+
 def require_partition(bootstrap: str, topic: str, partition: int = 0) -> None:
     """Fail for a missing topic, so that a typing error does not create one."""
     from ruslo.cli.running import with_admin

@@ -19,7 +19,6 @@ from ruslo.cli.arguments.options import (
     examples,
     output_option,
     pairs_callback,
-    property_option,
 )
 from ruslo.cli.terminal.errors import explain
 from ruslo.cli.terminal.output import hint, print_json
@@ -83,7 +82,6 @@ _LINGER_MS = 5
     show_default=True,
     help="Seconds to wait for the acknowledgement of a record.",
 )
-@property_option
 @output_option
 def produce(
     topic: str,
@@ -100,15 +98,14 @@ def produce(
     compression: str,
     acks: str,
     timeout_s: float,
-    properties: dict[str, str],
     output: str,
 ) -> None:
     """Produce records to TOPIC, by default one per line of stdin.
 
     The command ends when the input ends and all records are acknowledged. Exit code 1: a record failed.
     """
+    from ruslo.cli.arguments.client_settings import client_settings, uses_tls
     from ruslo.cli.arguments.escapes import unescape
-    from ruslo.cli.arguments.profiles import client_settings
     from ruslo.cli.produce.record_input import InputRecord, delimited_records, json_records
     from ruslo.client.librdkafka.producer import Producer
     from ruslo.client.settings.tables import for_producers
@@ -141,10 +138,8 @@ def produce(
         "request.timeout.ms": min(30_000, timeout_ms - _LINGER_MS),
         "linger.ms": _LINGER_MS,
         **for_producers(client_settings()),
-        **properties,
     }
-    protocol = str(config.get("security.protocol", "PLAINTEXT"))
-    check_reachable(str(config["bootstrap.servers"]), encrypted=protocol.upper().endswith("SSL"))
+    check_reachable(str(config["bootstrap.servers"]), encrypted=uses_tls(config))
     progress = Progress()
     total_bytes = None if path is None else os.path.getsize(path)
     with _input(path) as stream, Producer(config) as producer:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from ruslo.cli.arguments.completion import complete_profiles
-from ruslo.cli.arguments.options import confirm, examples, output_option, pairs_callback, yes_option
+from ruslo.cli.arguments.options import confirm, examples, output_option, yes_option
 from ruslo.cli.terminal.output import hint, print_fields, print_json, print_table
 
 if TYPE_CHECKING:
     from ruslo.cli.arguments.profiles import Profile
 
-_SECRET_WORDS = ("password", "secret", "passphrase", "jaas", "key.pem", "keystore.key", "token")
+
+def _settings(ctx: click.Context, param: click.Parameter, values: Sequence[str]) -> dict[str, str]:
+    from ruslo.cli.arguments.client_settings import settings_callback
+
+    return settings_callback(ctx, param, values)
 
 
 @click.group(
@@ -37,6 +42,8 @@ def profile() -> None:
     epilog=examples(
         "ruslo profile create prod -b kafka1.example.com:9092",
         "ruslo profile create prod -b kafka1:9093 -X security.protocol=SSL -X ssl.truststore.location=ca.pem",
+        "ruslo profile create ops -b kafka1:9093 -X security.protocol=SASL_SSL "
+        "-X sasl.mechanism=SCRAM-SHA-512 -X sasl.username=ops -X sasl.password=@pw.txt",
     )
 )
 @click.argument("name")
@@ -54,8 +61,8 @@ def profile() -> None:
     "properties",
     multiple=True,
     metavar="KEY=VALUE",
-    callback=pairs_callback,
-    help="A client property. Repeatable.",
+    callback=_settings,
+    help="A client property; secrets are @FILE, env:VARIABLE or prompt. Repeatable.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing profile.")
 @output_option
@@ -64,6 +71,7 @@ def create(name: str, bootstrap: str, properties: dict[str, str], force: bool, o
     from ruslo.cli.arguments.profiles import BOOTSTRAP, Profile, ProfileStore
     from ruslo.client.librdkafka.consumer import Consumer
     from ruslo.client.librdkafka.producer import Producer
+    from ruslo.client.settings.channel_security import channel_security
     from ruslo.client.settings.tables import for_consumers, for_producers
 
     store = ProfileStore()
@@ -71,8 +79,10 @@ def create(name: str, bootstrap: str, properties: dict[str, str], force: bool, o
         raise click.ClickException(f"Profile {name!r} already exists. Add --force to replace it.")
     made = Profile(name, {BOOTSTRAP: bootstrap, **properties})
     # Validate the properties now, not in the first command that uses them.
-    Producer({**for_producers(made.settings), "log_level": 0}).close()
-    Consumer({**for_consumers(made.settings), "log_level": 0}).close()
+    settings = _with_some_password(made.settings)
+    Producer({**for_producers(settings), "log_level": 0}).close()
+    Consumer({**for_consumers(settings), "log_level": 0}).close()
+    channel_security(settings)
     store.write(made)
     if store.in_use() is None:
         store.use(name)
@@ -158,12 +168,16 @@ def delete(name: str, yes: bool, output: str) -> None:
         click.echo(f"deleted {name}")
 
 
+def _with_some_password(settings: dict[str, str]) -> dict[str, str]:
+    """A profile may leave out the password: commands then ask for it."""
+    return {"sasl.password": "-", **settings} if "sasl.username" in settings else settings
+
+
 def _as_json(shown: Profile, in_use: bool) -> dict[str, object]:
     return {"name": shown.name, "in_use": in_use, "settings": _without_secrets(shown)}
 
 
 def _without_secrets(shown: Profile) -> dict[str, str]:
-    return {
-        key: "[hidden]" if any(word in key for word in _SECRET_WORDS) else value
-        for key, value in shown.settings.items()
-    }
+    from ruslo.cli.arguments.client_settings import is_secret
+
+    return {key: "[hidden]" if is_secret(key) else value for key, value in shown.settings.items()}

@@ -44,17 +44,14 @@ def check_reachable(text: str, *, encrypted: bool = False, timeout_s: float = 10
     raise mismatch or BrokerUnreachable.from_problems(problems)
 
 
-def refuse_tls(text: str, timeout_s: float = 1.0) -> None:
-    """Raise WrongSecurityProtocol if one of the servers speaks TLS, which the native client does not."""
+def check_security_protocol(text: str, *, encrypted: bool, timeout_s: float = 1.0) -> None:
+    """Raise WrongSecurityProtocol if a server speaks TLS and the client does not, or the reverse."""
     for address in parse_bootstrap(text):
         try:
-            _probe_tls(address, timeout_s)
+            (_probe_plaintext if encrypted else _probe_tls)(address, timeout_s)
         except (_NotABroker, OSError, UnicodeError):
             continue
-        raise WrongSecurityProtocol(
-            f"{address} is a listener with TLS, which this command does not support: give the address of a "
-            "listener without TLS"
-        )
+        raise _mismatch(address, encrypted)
 
 
 class _NotABroker(Exception):
@@ -67,6 +64,10 @@ def _explain(address: Address, error: _NotABroker, encrypted: bool, timeout_s: f
         (_probe_plaintext if encrypted else _probe_tls)(address, timeout_s)
     except (_NotABroker, OSError, UnicodeError):
         return ConnectionLost(f"{address} accepts connections, but {error}")
+    return _mismatch(address, encrypted)
+
+
+def _mismatch(address: Address, encrypted: bool) -> WrongSecurityProtocol:
     if encrypted:
         return WrongSecurityProtocol(
             f"{address} is a listener without TLS, but the client uses TLS: set security.protocol "

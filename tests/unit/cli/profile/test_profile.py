@@ -51,11 +51,11 @@ def test_precedence_of_addresses() -> None:
     assert address_of("--profile", "p3", "topic", "list", "-b", "127.0.0.1:8") == "127.0.0.1:8"
 
 
-def test_secrets_are_hidden(home: Path) -> None:
-    arguments = ["-X", "sasl.username=ann", "-X", "sasl.password=s3cret", "-X", "sasl.mechanism=PLAIN"]
-    made = ruslo(
-        "profile", "create", "safe", "-b", "127.0.0.1:1", "-X", "security.protocol=SASL_SSL", *arguments
-    )
+def test_secrets_are_hidden(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("s3cret\n")
+    create = ["profile", "create", "safe", "-b", "127.0.0.1:1", "-X", "security.protocol=SASL_PLAINTEXT"]
+    login = ["-X", "sasl.username=ann", "-X", "sasl.mechanism=PLAIN"]
+    made = ruslo(*create, *login, "-X", f"sasl.password=@{tmp_path / 'password'}")
     assert made.exit_code == 0, made.output
     path = home / "profiles" / "safe.properties"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -63,8 +63,15 @@ def test_secrets_are_hidden(home: Path) -> None:
     for shown in (ruslo("profile", "show").output, ruslo("profile", "show", "-o", "yaml").output):
         assert "s3cret" not in shown
         assert "ann" in shown
-    rejected = ruslo("topic", "list")
-    assert "security.protocol=SASL_SSL, which only 'ruslo produce'" in rejected.output
+
+
+def test_a_password_that_a_profile_leaves_out_is_asked_for() -> None:
+    create = ["profile", "create", "ask", "-b", "127.0.0.1:1", "-X", "security.protocol=SASL_PLAINTEXT"]
+    assert ruslo(*create, "-X", "sasl.username=ann", "-X", "sasl.mechanism=PLAIN").exit_code == 0
+    missing = ruslo("topic", "list")
+    assert missing.exit_code == 2
+    assert "Set RUSLO_SASL_PASSWORD" in missing.stderr
+    assert address_of("topic", "list", RUSLO_SASL_PASSWORD="s3cret") == "127.0.0.1:1"
 
 
 @pytest.mark.parametrize(
