@@ -273,6 +273,11 @@ class Connection(asyncio.BufferedProtocol):
         return self._transport is None
 
     @property
+    def awaits_login(self) -> bool:
+        """Whether the client of a SASL listener has not authenticated yet."""
+        return self.exchange is not None and self.exchange.identity is None
+
+    @property
     def peer(self) -> str:
         """The client's address, for the log."""
         return f"{self.peer_host}:{self.peer_port}"

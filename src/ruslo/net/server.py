@@ -33,6 +33,8 @@ CLOSE_TIMEOUT_S = 1.0
 WARNING_INTERVAL_S = 60.0
 """At most one warning about the connections of an address is logged in this time."""
 MAX_WARNED_ADDRESSES = 1000
+LOGIN_TIMEOUT_S = 60.0
+"""A client of a SASL listener must authenticate within this time, even if it sends a byte now and then."""
 IP_THROTTLE_S = 1.0
 """How long a connection beyond the quota of its address stays open, unserved."""
 
@@ -307,11 +309,14 @@ class Server:
         """Shrink the buffers of idle connections; close those that are idle too long or whose client left."""
         for connection in list(self.connections):
             connection.check_peer()
-            if connection.shrink_if_idle():
+            awaits_login = connection.awaits_login
+            if connection.shrink_if_idle() or awaits_login:
                 sweeps = self._idle_sweeps.get(connection, 0) + 1
                 self._idle_sweeps[connection] = sweeps
                 stalls = connection.holds_memory and self.request_memory.is_short
-                if stalls or 0 <= self._limits.idle_ms <= sweeps * self._sweep_interval_s * 1000:
+                idle_s = sweeps * self._sweep_interval_s
+                is_late = awaits_login and idle_s >= LOGIN_TIMEOUT_S
+                if stalls or is_late or 0 <= self._limits.idle_ms <= idle_s * 1000:
                     # Not close: a client that never reads would keep its responses, and files, open for ever.
                     connection.abort()
             else:

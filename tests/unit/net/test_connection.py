@@ -10,6 +10,7 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,7 +23,7 @@ from ruslo.net.connection import MAX_PENDING_RESPONSES, Connection
 from ruslo.net.pending_response import PendingResponse
 from ruslo.net.receive_buffer import INITIAL_BUFFER_BYTES, KEPT_BUFFER_BYTES
 from ruslo.net.send_queue import JOINED_RANGE_BYTES
-from ruslo.net.server import Server, ServerLimits
+from ruslo.net.server import ListenerSecurity, Server, ServerLimits
 from tests.support.brokers.live_node import until
 from tests.support.network.ports import free_port
 
@@ -540,6 +541,25 @@ async def test_idle_connections_are_closed() -> None:
     async with serving(echo, limits) as port, client(port) as (reader, _):
         assert await asyncio.wait_for(reader.read(), 60) == b""
         assert not echo.server.connections
+
+
+async def test_a_client_that_never_finishes_its_log_in_is_disconnected() -> None:
+    """Even if it sends a byte now and then, and although idle connections stay open."""
+    echo = Echo()
+    limits = ServerLimits(max_frame_bytes=100, max_connections=9, max_connections_per_ip=9, idle_ms=-1)
+    async with serving(echo, limits):
+        port = await echo.server.listen("SASL", "127.0.0.1", 0, ListenerSecurity(mechanisms={}))
+        await echo.server.start(echo.handle_frame, echo.handle_frame)
+        async with client(port) as (reader, writer):
+            for sent in range(1, 3):
+                writer.write(b"\0")
+                await until(partial(_has_received, echo, sent))
+                echo.server._sweep()
+            assert await reader.read() == b""
+
+
+def _has_received(echo: Echo, count: int) -> bool:
+    return [each._received.end for each in echo.server.connections] == [count]
 
 
 async def test_a_client_that_reads_nothing_is_disconnected_like_an_idle_one(tmp_path: Path) -> None:

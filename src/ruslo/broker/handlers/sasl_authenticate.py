@@ -14,7 +14,7 @@ from functools import partial
 
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
-from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
+from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.net.connection import Connection, FrameHandler
 from ruslo.net.sasl.mechanism import AuthenticationFailed
 from ruslo.net.sasl.server_exchange import Authenticated, ServerExchange
@@ -95,6 +95,8 @@ def raw_token_handler(services: NodeServices) -> FrameHandler:
 def _handle_raw_token(
     services: NodeServices, connection: Connection, buf: bytearray, start: int, end: int
 ) -> bool:
+    if not connection.admit(""):
+        return False
     exchange = connection.exchange
     assert exchange is not None
     token = bytes(buf[start:end])
@@ -105,8 +107,7 @@ def _handle_raw_token(
             try:
                 result = await asyncio.to_thread(exchange.authenticate, token, services.clock.now_ms())
             except AuthenticationFailed as error:
-                services.authentication.failed(connection, error.reason)
-                connection.close()
+                await _close_later(services, connection, error)
                 return
             held.send((_complete(services, connection, *result),))
 
@@ -115,10 +116,19 @@ def _handle_raw_token(
     try:
         result = exchange.authenticate(token, services.clock.now_ms())
     except AuthenticationFailed as error:
-        services.authentication.failed(connection, error.reason)
-        raise ProtocolError("the client failed to authenticate") from None
+        # The place in the order keeps the connection open until the delay is over.
+        connection.hold()
+        services.authentication.tasks.start(_close_later(services, connection, error))
+        return True
     connection.send(_complete(services, connection, *result))
     return True
+
+
+async def _close_later(services: NodeServices, connection: Connection, error: AuthenticationFailed) -> None:
+    services.authentication.failed(connection, error.reason)
+    connection.finish()
+    await asyncio.sleep(services.authentication.failure_delay_s)
+    connection.abort()
 
 
 def _complete(

@@ -6,10 +6,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
+
 from ruslo.broker.handlers.sasl_authenticate import raw_token_handler
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
 from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.net.connection import Connection
 from ruslo.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from ruslo.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
 
@@ -19,7 +23,7 @@ _HEADER_BYTES = 1024
 
 def handle(
     services: NodeServices, request: SaslHandshakeRequest, context: RequestContext
-) -> SaslHandshakeResponse:
+) -> SaslHandshakeResponse | Awaitable[SaslHandshakeResponse]:
     connection = context.connection
     exchange = None if connection is None else connection.exchange
     if connection is None or exchange is None:
@@ -28,9 +32,18 @@ def handle(
         exchange.choose(request.mechanism)
     except KafkaError as error:
         services.authentication.failed(connection, error.message or error.code.name)
-        connection.finish()
-        return SaslHandshakeResponse(error_code=error.code, mechanisms=exchange.mechanisms)
+        response = SaslHandshakeResponse(error_code=error.code, mechanisms=exchange.mechanisms)
+        return _refuse(services, connection, response)
     connection.expect(exchange.max_message_bytes + _HEADER_BYTES)
     if context.api_version == 0:
         connection.receive_with(raw_token_handler(services))
     return SaslHandshakeResponse(mechanisms=exchange.mechanisms)
+
+
+async def _refuse(
+    services: NodeServices, connection: Connection, response: SaslHandshakeResponse
+) -> SaslHandshakeResponse:
+    # In a task: the response has its place by now, so the connection stays open until it is sent.
+    connection.finish()
+    await asyncio.sleep(services.authentication.failure_delay_s)
+    return response

@@ -94,6 +94,8 @@ class TokenValidator:
                     return self.rules.check(_claims(payload), self.now_ms())
         except (InvalidTokenError, UnicodeError) as error:
             raise AuthenticationFailed(f"the token is not a valid JWT: {error}") from None
+        except RecursionError:
+            raise AuthenticationFailed("the token's header is nested too deeply") from None
         raise AuthenticationFailed("the signature of the token is wrong")
 
 

@@ -62,7 +62,9 @@ _ENUMERATION_GUARD = secrets.token_bytes(32)
 
 def _unknown_account(mechanism: ScramMechanism, user: str) -> ScramAccount:
     """An account that no password opens."""
-    salt = hmac.digest(_ENUMERATION_GUARD, user.encode(), "sha256")[:SALT_BYTES]
+    # Real users have another salt for each mechanism, so these must differ, too.
+    name = f"{mechanism.name} {user}".encode()
+    salt = hmac.digest(_ENUMERATION_GUARD, name, "sha256")[:SALT_BYTES]
     size = hashlib.new(mechanism.digest).digest_size
     credential = ScramCredential(salt, secrets.token_bytes(size), secrets.token_bytes(size), MIN_ITERATIONS)
     return ScramAccount(credential, Identity(user))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_RSA_ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 MAX_KEYS_BYTES = 1024 * 1024
 FETCH_TIMEOUT_S = 10.0
 MIN_REFRESH_INTERVAL_MS = 10_000
@@ -141,6 +142,14 @@ def _fetch(url: str) -> bytes:
     return data
 
 
+def _algorithms(key: dict[str, object]) -> tuple[str | None, ...]:
+    """The algorithms that a key is for; None: the one that it names itself.
+
+    An RSA key without ``alg`` may sign with each algorithm of RSA.
+    """
+    return _RSA_ALGORITHMS if key.get("kty") == "RSA" and "alg" not in key else (None,)
+
+
 def _parse(data: bytes, url: str) -> list[PyJWK]:
     """The usable keys. Raises ConfigError if there is none."""
     from jwt import PyJWK
@@ -154,12 +163,15 @@ def _parse(data: bytes, url: str) -> list[PyJWK]:
         raise ConfigError(f"{url} is not a set of keys (JWKS): it needs a JSON object with 'keys'") from None
     keys: list[PyJWK] = []
     for each in listed:
-        try:
-            key = PyJWK(each)
-        except (PyJWTError, ValueError, TypeError, AttributeError):
-            continue  # Keys of other kinds, which this node does not use.
-        if key.algorithm_name in ALGORITHMS:
-            keys.append(key)
+        if not isinstance(each, dict) or each.get("use", "sig") != "sig":
+            continue
+        for algorithm in _algorithms(each):
+            try:
+                key = PyJWK(each, algorithm)
+            except (PyJWTError, ValueError, TypeError, AttributeError):
+                continue  # Keys of other kinds, which this node does not use.
+            if key.algorithm_name in ALGORITHMS:
+                keys.append(key)
     if not keys:
         raise ConfigError(f"{url} has no key for any of {', '.join(ALGORITHMS)}")
     return keys

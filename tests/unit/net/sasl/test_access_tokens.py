@@ -136,6 +136,11 @@ def test_garbage_is_refused(token: str) -> None:
     assert refused(token)
 
 
+def test_a_deeply_nested_header_is_refused() -> None:
+    header = base64.urlsafe_b64encode(b"[" * 100_000).rstrip(b"=").decode()
+    assert refused(f"{header}.e30.e30")
+
+
 def test_unsecured_tokens_need_their_own_validator() -> None:
     accept = UnsecuredTokenValidator(RULES, lambda: NOW_S * 1000)
     unsigned = jwt.encode(CLAIMS, None, "none")  # type: ignore[arg-type]

@@ -81,6 +81,11 @@ def test_the_salt_of_an_unknown_user_is_the_same_each_time() -> None:
     assert len(salts) == 1
 
 
+def test_the_salt_of_an_unknown_user_depends_on_the_mechanism() -> None:
+    salts = {ScramServer(each, find).respond(b"n,,n=nowhere,r=abc").split(b",")[1] for each in ScramMechanism}
+    assert len(salts) == len(ScramMechanism)
+
+
 def test_a_message_of_another_exchange_is_refused() -> None:
     first, second = ScramServer(MECHANISM, find), ScramServer(MECHANISM, find)
     client = ScramClient(MECHANISM, "user", PASSWORD)

@@ -54,6 +54,16 @@ def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
         keys.find("1", "ES256")
 
 
+def test_an_rsa_key_without_an_algorithm_fits_all_of_rsa_and_one_for_encryption_none(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    without = {name: value for name, value in FIRST.items() if name != "alg"}
+    path.write_text(json.dumps({"keys": [without, {**SECOND, "use": "enc"}, "text"]}))
+    keys = new(path.as_uri())
+    assert [ids(keys), [each.key_id for each in keys.find(None, "PS512")]] == [["1"], ["1"]]
+    with pytest.raises(AuthenticationFailed):
+        keys.find("2", "RS256")
+
+
 @pytest.mark.parametrize("content", ["", "[]", '{"keys": []}', '{"keys": [{"kty": "oct", "k": "YQ"}]}'])
 def test_a_file_without_usable_keys_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "keys.json"

@@ -1,0 +1,390 @@
+"""Attacks on the log-in of a real node, with raw sockets: what a client may do before it is authenticated."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import ssl
+import struct
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from ruslo.client.admin.admin import Admin
+from ruslo.model.errors import ErrorCode
+from ruslo.model.scram import MECHANISM_OF, ScramMechanism
+from ruslo.model.secret import Secret
+from ruslo.net.sasl.oauthbearer import OAuthBearerClient
+from ruslo.net.sasl.plain import PlainClient
+from ruslo.net.sasl.scram import ScramClient
+from ruslo.protocol.message import Message
+from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
+from ruslo.protocol.messages.api_versions_response import ApiVersionsResponse
+from ruslo.protocol.messages.fetch_request import FetchRequest
+from ruslo.protocol.messages.metadata_request import MetadataRequest
+from ruslo.protocol.messages.metadata_response import MetadataResponse
+from ruslo.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
+from ruslo.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
+from ruslo.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
+from ruslo.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
+from tests.support.brokers.ruslo import RusloNode
+from tests.support.brokers.secured import SCRAM, USERS, Secured, add_scram_users, secured_node
+from tests.support.clients.raw_client import RawClient, connected, frame
+from tests.support.network.oauth_provider import AUDIENCE, ISSUER, OAuthProvider
+
+OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+FAILURE = "Authentication failed during authentication due to invalid credentials with SASL mechanism "
+
+
+class Target(NamedTuple):
+    secured: Secured
+    provider: OAuthProvider
+
+    @property
+    def address(self) -> str:
+        return self.secured.addresses["SASL_PLAINTEXT"]
+
+    def log(self) -> str:
+        return self.secured.node.log_file.read_text()
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    folder = tmp_path_factory.mktemp("attacked")
+    with OAuthProvider() as provider:
+        keys = provider.write_keys(folder / "keys.json")
+        properties = {
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+            "listener.name.sasl_ssl.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config": OAUTH_MODULE,
+            "sasl.oauthbearer.jwks.endpoint.url": keys,
+            "sasl.oauthbearer.expected.issuer": ISSUER,
+            "sasl.oauthbearer.expected.audience": AUDIENCE,
+            "connection.failed.authentication.delay.ms": "20",
+        }
+        secured = secured_node(RusloNode, folder, properties)
+        secured.node.start()
+        try:
+            asyncio.run(add_scram_users(secured.addresses["PLAINTEXT"]))
+            yield Target(secured, provider)
+        finally:
+            secured.node.stop()
+
+
+async def choose(client: RawClient, mechanism: str, version: int = 1) -> ErrorCode:
+    request = SaslHandshakeRequest(mechanism=mechanism)
+    response = await client.call(request, SaslHandshakeResponse, version)
+    return ErrorCode(response.error_code)
+
+
+async def authenticate(client: RawClient, token: bytes) -> SaslAuthenticateResponse:
+    return await client.call(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateResponse, 2)
+
+
+async def log_in(client: RawClient, user: str, password: str, mechanism: str) -> SaslAuthenticateResponse:
+    """A whole SCRAM exchange; returns the last response."""
+    assert await choose(client, mechanism) is ErrorCode.NONE
+    scram = ScramClient(MECHANISM_OF[mechanism], user, Secret(password))
+    first = await authenticate(client, scram.respond(b""))
+    return await authenticate(client, scram.respond(bytes(first.auth_bytes)))
+
+
+async def refusal(target: Target, mechanism: str, *tokens: bytes) -> str | None:
+    """The error message of the last token; the connection is closed after it."""
+    async with connected(target.address) as client:
+        assert await choose(client, mechanism) is ErrorCode.NONE
+        for token in tokens:
+            response = await authenticate(client, token)
+        assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert await client.read_to_the_end() == b""
+        return response.error_message
+
+
+async def is_served(client: RawClient) -> bool:
+    return bool((await client.call(MetadataRequest(topics=[]), MetadataResponse)).brokers)
+
+
+@pytest.mark.parametrize("request_", [MetadataRequest(topics=[]), FetchRequest()])
+@pytest.mark.parametrize("chosen", [False, True])
+async def test_requests_before_the_log_in_close_the_connection(
+    target: Target, request_: Message, chosen: bool
+) -> None:
+    async with connected(target.address) as client:
+        await client.call(ApiVersionsRequest(), ApiVersionsResponse, 3)
+        if chosen:
+            assert await choose(client, "SCRAM-SHA-256") is ErrorCode.NONE
+        client.send(request_)
+        assert await client.read_to_the_end() == b""
+
+
+async def test_mechanisms_that_are_not_enabled_are_refused(target: Target) -> None:
+    for mechanism in ("GSSAPI", "ANONYMOUS", "plain", "", "SCRAM-SHA-1"):
+        async with connected(target.address) as client:
+            assert await choose(client, mechanism) is ErrorCode.UNSUPPORTED_SASL_MECHANISM
+            assert await client.read_to_the_end() == b""
+
+
+async def test_a_mechanism_cannot_be_exchanged_in_the_middle(target: Target) -> None:
+    async with connected(target.address) as client:
+        assert await choose(client, "SCRAM-SHA-512") is ErrorCode.NONE
+        assert await choose(client, "PLAIN") is ErrorCode.ILLEGAL_SASL_STATE
+        assert await client.read_to_the_end() == b""
+    async with connected(target.address) as client:
+        assert (await authenticate(client, b"x")).error_code == ErrorCode.ILLEGAL_SASL_STATE
+        assert await client.read_to_the_end() == b""
+
+
+async def test_a_credential_of_one_scram_mechanism_does_not_open_the_other(target: Target) -> None:
+    async with Admin(target.secured.addresses["PLAINTEXT"]) as admin:
+        await admin.users.set_password("only-256", Secret("pw"), ScramMechanism.SCRAM_SHA_256)
+    async with connected(target.address) as client:
+        assert (await log_in(client, "only-256", "pw", "SCRAM-SHA-256")).error_code == 0
+        assert await is_served(client)
+    async with connected(target.address) as client:
+        response = await log_in(client, "only-256", "pw", "SCRAM-SHA-512")
+        assert response.error_message == FAILURE + "SCRAM-SHA-512"
+
+
+async def test_a_replayed_scram_exchange_fails(target: Target) -> None:
+    recorded: list[bytes] = []
+    scram = ScramClient(ScramMechanism.SCRAM_SHA_256, "alice", Secret(USERS["alice"]))
+    async with connected(target.address) as client:
+        await choose(client, "SCRAM-SHA-256")
+        recorded.append(scram.respond(b""))
+        first = await authenticate(client, recorded[0])
+        recorded.append(scram.respond(bytes(first.auth_bytes)))
+        assert (await authenticate(client, recorded[1])).error_code == 0
+        assert await is_served(client)
+    assert await refusal(target, "SCRAM-SHA-256", *recorded) == FAILURE + "SCRAM-SHA-256"
+
+
+@pytest.mark.parametrize("mechanism", SCRAM)
+async def test_malformed_scram_messages_fail_alike(target: Target, mechanism: str) -> None:
+    first = b"n,,n=alice,r=nonce"
+    without_proof = b"c=biws,r=nonce"
+    proof = base64.b64encode(bytes(hashlib.new(MECHANISM_OF[mechanism].digest).digest_size))
+    attempts = [
+        (b"",),
+        (b"n,,n=alice",),
+        (b"p=tls-unique,,n=alice,r=nonce",),
+        (b"\xff\xfe",),
+        (first[:-6],),
+        (first, first),
+        (first, b""),
+        (first, without_proof),
+        (first, without_proof + b",p="),
+        (first, without_proof + b",p=AAAA"),
+        (first, without_proof + b",p=" + proof),
+    ]
+    for tokens in attempts:
+        assert await refusal(target, mechanism, *tokens) == FAILURE + mechanism
+
+
+async def test_an_unknown_user_looks_like_a_known_one(target: Target) -> None:
+    """Same messages, same sizes, a salt that stays the same and differs by mechanism, as many iterations."""
+    seen: dict[tuple[str, str], set[bytes]] = {}
+    for user in ("alice", "nobody", "alice", "nobody"):
+        for mechanism in SCRAM:
+            async with connected(target.address) as client:
+                await choose(client, mechanism)
+                first = await authenticate(client, f"n,,n={user},r=nonce".encode())
+                assert first.error_code == 0
+                _, salt, iterations = bytes(first.auth_bytes).split(b",")
+                assert iterations == b"i=4096"
+                seen.setdefault((user, mechanism), set()).add(salt)
+            async with connected(target.address) as client:
+                refused = await log_in(client, user, "wrong", mechanism)
+                assert refused.error_message == FAILURE + mechanism
+    salts = [salt for each in seen.values() for salt in each]
+    assert len(salts) == len(set(salts)) == len(seen)
+    assert {len(salt) for salt in salts} == {len(salts[0])}
+    plain = {
+        await refusal(target, "PLAIN", PlainClient(user, Secret("wrong")).respond(b""))
+        for user in ("alice", "nobody")
+    }
+    assert plain == {"Authentication failed: Invalid username or password"}
+
+
+async def test_large_frames_before_the_log_in_are_refused_by_their_size(target: Target) -> None:
+    """The size alone is enough: nothing of such a frame is received."""
+    for mechanism, size in ((None, 4 * 1024 + 1), ("SCRAM-SHA-256", 6 * 1024), ("OAUTHBEARER", 600_000)):
+        async with connected(target.address) as client:
+            if mechanism is not None:
+                await choose(client, mechanism)
+            client.send_bytes(struct.pack(">i", size))
+            assert await client.read_to_the_end() == b""
+
+
+async def test_half_open_connections_take_little_memory(target: Target) -> None:
+    """Announced sizes take no memory, and a connection that waits has a small buffer."""
+    before = resident_bytes(target.secured.node.pid)
+    connections = 500
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(connected(target.address)) for _ in range(connections)]
+        for client in clients:
+            await choose(client, "OAUTHBEARER")
+            client.send_bytes(struct.pack(">i", 500_000) + bytes(1000))
+        async with connected(target.address) as other:
+            assert (await log_in(other, "alice", USERS["alice"], "SCRAM-SHA-256")).error_code == 0
+            assert await is_served(other)
+        assert resident_bytes(target.secured.node.pid) - before < connections * 64 * 1024
+
+
+def resident_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
+
+
+def bearer(token: str) -> bytes:
+    return OAuthBearerClient(Secret(token)).respond(b"")
+
+
+async def test_signed_tokens_log_in(target: Target) -> None:
+    for key in ("rsa", "ec"):
+        async with connected(target.address) as client:
+            await choose(client, "OAUTHBEARER")
+            response = await authenticate(client, bearer(target.provider.token("alice", key)))
+            assert (response.error_code, response.session_lifetime_ms > 0) == (0, True)
+            assert await is_served(client)
+
+
+async def test_forged_and_expired_tokens_are_refused(target: Target) -> None:
+    provider = target.provider
+    payload = provider.token("admin").split(".")[1]
+    public = json.dumps(provider.keys[0])
+    signed_by_public_key = f"{part({'alg': 'HS256', 'kid': 'rsa'})}.{payload}"
+    mac = hmac.digest(public.encode(), signed_by_public_key.encode(), "sha256")
+    with OAuthProvider() as other:
+        stranger = other.token("admin")
+    head, body, signature = provider.token("alice").split(".")
+    nested = base64.urlsafe_b64encode(b"[" * 100_000).rstrip(b"=").decode()
+    tokens = [
+        f"{part({'alg': 'none'})}.{payload}.",
+        f"{part({'alg': 'None', 'kid': 'rsa'})}.{payload}.",
+        f"{signed_by_public_key}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}",
+        stranger,
+        f"{head}.{payload}.{signature}",
+        f"{head}.{body}.",
+        f"{nested}.{body}.{signature}",
+        provider.token("admin", aud="other"),
+        provider.token("admin", iss="https://other.test"),
+        provider.token("admin", exp=1_000_000_000),
+        provider.token("admin", exp=None),
+        provider.token("admin", nbf=9_000_000_000),
+        provider.token("admin", sub=None),
+        provider.token("", sub=""),
+        "x" * 400_000,
+    ]
+    for token in tokens:
+        async with connected(target.address) as client:
+            await choose(client, "OAUTHBEARER")
+            response = await authenticate(client, bearer(token))
+            # The client acknowledges the error, then the exchange fails (RFC 7628).
+            assert bytes(response.auth_bytes) == b'{"status":"invalid_token"}', token[:200]
+            response = await authenticate(client, b"\x01")
+            assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert await client.read_to_the_end() == b""
+    assert "Traceback" not in target.log()
+
+
+def part(content: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(content).encode()).rstrip(b"=").decode()
+
+
+async def test_a_new_key_of_the_provider_is_found_without_a_restart(target: Target) -> None:
+    target.provider.add_key("rotated", "RS256")
+    target.provider.write_keys(target.secured.folder / "keys.json")
+    async with connected(target.address) as client:
+        await choose(client, "OAUTHBEARER")
+        response = await authenticate(client, bearer(target.provider.token("alice", "rotated")))
+        assert (response.error_code, bytes(response.auth_bytes)) == (0, b"")
+
+
+async def test_another_principal_is_refused_when_a_client_authenticates_again(target: Target) -> None:
+    async with connected(target.address) as client:
+        assert (await log_in(client, "alice", USERS["alice"], "SCRAM-SHA-256")).error_code == 0
+        assert (await log_in(client, "alice", USERS["alice"], "SCRAM-SHA-256")).error_code == 0
+        assert await is_served(client)
+        refused = await log_in(client, "bob", USERS["bob"], "SCRAM-SHA-256")
+        assert refused.error_message == (
+            "Cannot change principals during re-authentication from User.alice: User.bob"
+        )
+        assert await client.read_to_the_end() == b""
+    async with connected(target.address) as client:
+        assert (await log_in(client, "alice", USERS["alice"], "SCRAM-SHA-256")).error_code == 0
+        assert await choose(client, "PLAIN") is ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert await client.read_to_the_end() == b""
+
+
+async def test_failing_log_ins_in_the_old_form_are_closed(target: Target) -> None:
+    """After SaslHandshake v0 tokens are frames without a header, and a failure has no response."""
+    async with connected(target.address) as client:
+        await choose(client, "PLAIN", version=0)
+        client.send_bytes(frame(b"\0alice\0wrong") + frame(b"\0alice\0" + USERS["alice"].encode()))
+        assert await client.read_to_the_end() == b""
+    async with connected(target.address) as client:
+        await choose(client, "PLAIN", version=0)
+        client.send_bytes(frame(b"\0alice\0" + USERS["alice"].encode()))
+        assert await client.read_frame() == b""
+        assert await is_served(client)
+
+
+async def test_others_are_served_during_a_thousand_failing_log_ins(target: Target) -> None:
+    async def fail(number: int) -> None:
+        async with connected(target.address) as client:
+            assert (await log_in(client, f"user-{number}", "wrong", "SCRAM-SHA-256")).error_code
+
+    lines = len(target.log().splitlines())
+    async with connected(target.address) as client, asyncio.TaskGroup() as group:
+        assert (await log_in(client, "alice", USERS["alice"], "SCRAM-SHA-256")).error_code == 0
+        attackers = [group.create_task(fail(number)) for number in range(1000)]
+        while not all(attacker.done() for attacker in attackers):
+            assert await is_served(client)
+    assert len(target.log().splitlines()) - lines < 10
+
+
+async def test_a_deleted_user_is_disconnected(target: Target) -> None:
+    async with Admin(target.secured.addresses["PLAINTEXT"]) as admin:
+        await admin.users.set_password("leaver", Secret("pw"), ScramMechanism.SCRAM_SHA_256)
+        async with connected(target.address) as client:
+            assert (await log_in(client, "leaver", "pw", "SCRAM-SHA-256")).error_code == 0
+            assert await is_served(client)
+            await admin.users.delete("leaver", [ScramMechanism.SCRAM_SHA_256])
+            assert await client.read_to_the_end() == b""
+        async with connected(target.address) as client:
+            assert (await log_in(client, "leaver", "pw", "SCRAM-SHA-256")).error_code
+
+
+async def test_three_thousand_clients_of_a_wrong_protocol_write_a_few_lines(target: Target) -> None:
+    """TLS on a plain listener, plain requests on a TLS listener, HTTP on both: closed at once."""
+    hello = client_hello()
+    plain, tls = target.secured.addresses["PLAINTEXT"], target.secured.addresses["SSL"]
+    request = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+    http = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    attempts = [(plain, hello), (target.address, hello), (tls, request), (plain, http), (tls, http)]
+    lines = len(target.log().splitlines())
+
+    async def attack(worker: int) -> None:
+        for number in range(worker, 3000, 20):
+            address, data = attempts[number % len(attempts)]
+            async with connected(address) as client:
+                client.send_bytes(data)
+                await client.read_to_the_end()
+
+    async with asyncio.TaskGroup() as group:
+        for worker in range(20):
+            group.create_task(attack(worker))
+    assert len(target.log().splitlines()) - lines < 10
+
+
+def client_hello() -> bytes:
+    sent = ssl.MemoryBIO()
+    session = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), sent, server_hostname="localhost")
+    with pytest.raises(ssl.SSLWantReadError):
+        session.do_handshake()
+    return sent.read()
