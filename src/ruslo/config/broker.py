@@ -320,13 +320,23 @@ class BrokerConfig:
 
     def report(self) -> ConfigReport:
         unknown = unknown_names(self.static)
-        # A value for one listener (listener.name.NAME.KEY) or for a plug-in is in no table: it has no effect.
         without_effect = sorted(
-            name
-            for name in self.static.keys() - dict(unknown).keys()
-            if name not in BROKER or not BROKER[name].has_effect
+            name for name in self.static.keys() - dict(unknown).keys() if not self._has_effect(name)
         )
         return ConfigReport(without_effect, unknown, warnings(self))
+
+    def _has_effect(self, name: builtins.str) -> builtins.bool:
+        base = base_name(name)
+        # A value for a plug-in is in no table.
+        if base not in BROKER or not BROKER[base].has_effect:
+            return False
+        if base == name:
+            return True
+        listener_name = name.split(".")[2].upper()
+        protocol = self.security_protocols.get(listener_name, "")
+        if base.startswith("ssl."):
+            return protocol.endswith("SSL")
+        return protocol.startswith("SASL") if base.startswith("sasl.") else protocol != ""
 
     # Construction.
 

@@ -186,5 +186,24 @@ def test_the_report_lists_properties_without_effect_and_unknown_ones() -> None:
     assert warning.startswith("broker.heartbeat.interval.ms=5000 is more than half of")
 
 
+def test_properties_of_a_listener_have_an_effect_if_it_has_that_protocol() -> None:
+    report = BrokerConfig.from_properties(
+        {
+            **COMBINED,
+            "listeners": "PLAINTEXT://:9092,OUTSIDE://:9094,CONTROLLER://:9093",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUTSIDE:SASL_SSL,CONTROLLER:PLAINTEXT",
+            "listener.name.outside.ssl.client.auth": "none",
+            "listener.name.outside.plain.sasl.jaas.config": "x",
+            "listener.name.outside.max.connections": "10",
+            "listener.name.plaintext.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.gone.max.connections": "10",
+        }
+    ).report()
+    assert report.without_effect == [
+        "listener.name.gone.max.connections",
+        "listener.name.plaintext.sasl.enabled.mechanisms",
+    ]
+
+
 def test_a_plain_node_has_nothing_to_report() -> None:
     assert config().report() == ([], [], [])
