@@ -1,8 +1,9 @@
 """How ``kafka.*`` options configure the native client.
 
 Every property of Kafka's consumer is accepted, so code written for Spark's Kafka connector works unchanged.
-Some properties configure the client, some are ignored. Security properties are rejected, because the client
-cannot honour them.
+Some properties configure the client, some are ignored. Security properties have Kafka's names and values.
+They may refer to secrets, so Spark's plans and its UI show only the reference: ``${env:NAME}``,
+``${file:PATH:KEY}`` for a key of a property file, ``${dir:DIRECTORY:FILE}`` for the content of a file.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from ruslo.client.settings.bootstrap_servers import parse_bootstrap
+from ruslo.client.settings.channel_security import channel_security, is_security_setting
 from ruslo.client.wire.cluster import Cluster
+from ruslo.config.providers import resolve_providers
 from ruslo.model.errors import ConfigError
+from ruslo.model.secret import Secret
 from ruslo.net.channel import ChannelSettings
 from ruslo.net.errors import BrokerUnreachable
 from ruslo.pipeline.suggestions import nearest
@@ -34,7 +38,6 @@ _USED: Final = frozenset(
         "max.partition.fetch.bytes",
         "request.timeout.ms",
         "retry.backoff.ms",
-        "security.protocol",
         "socket.connection.setup.timeout.ms",
     }
 )
@@ -72,7 +75,12 @@ _IGNORED: Final = frozenset(
         "socket.connection.setup.timeout.max.ms",
     }
 )
-_SECURITY_PREFIXES: Final = ("sasl.", "ssl.")
+_PROVIDERS: Final = {
+    "config.providers": "env,file,dir",
+    "config.providers.env.class": "EnvVarConfigProvider",
+    "config.providers.file.class": "FileConfigProvider",
+    "config.providers.dir.class": "DirectoryConfigProvider",
+}
 _RETRY_BACKOFF_S = 0.25
 
 
@@ -86,12 +94,15 @@ class ClientProperties:
     connect_timeout_ms: int = 10_000
     api_timeout_ms: int = 60_000
     retry_backoff_ms: int = 50
+    security: tuple[tuple[str, Secret], ...] = ()
+    """Kafka's security settings. The files that they name must exist on the executors, too."""
 
     def new_cluster(self) -> Cluster:
         settings = ChannelSettings(
             client_id=self.client_id,
             connect_timeout_ms=self.connect_timeout_ms,
             request_timeout_ms=self.request_timeout_ms,
+            security=channel_security({name: value.reveal() for name, value in self.security}),
         )
         return Cluster(
             self.bootstrap,
@@ -103,17 +114,14 @@ class ClientProperties:
 
 def parse_client_properties(properties: Mapping[str, str]) -> ClientProperties:
     """Takes properties without their ``kafka.`` prefix; raises ConfigError for unsupported ones."""
-    for name in properties:
-        if name.startswith(_SECURITY_PREFIXES):
-            raise ConfigError(f"kafka.{name}: TLS and SASL are not supported yet; use a PLAINTEXT listener")
+    security = {name: value for name, value in properties.items() if is_security_setting(name)}
+    for name in properties.keys() - security.keys():
         if name not in _USED and name not in _IGNORED:
             raise ConfigError(f"kafka.{name} is not a consumer property. {nearest(name, _USED | _IGNORED)}")
-    protocol = properties.get("security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT":
-        raise ConfigError(
-            f"kafka.security.protocol={protocol}: TLS and SASL are not supported yet; use a PLAINTEXT "
-            "listener"
-        )
+    resolved = resolve_providers({**security, **_PROVIDERS})
+    security = {name: resolved[name] for name in sorted(security)}
+    # An invalid setting is reported here, on the driver, and not by a task.
+    channel_security(security)
     bootstrap = properties.get(BOOTSTRAP)
     if not bootstrap:
         raise ConfigError(f'kafka.{BOOTSTRAP} is missing: add .option("kafka.{BOOTSTRAP}", "host:9092")')
@@ -125,6 +133,7 @@ def parse_client_properties(properties: Mapping[str, str]) -> ClientProperties:
         _milliseconds(properties, "socket.connection.setup.timeout.ms", 10_000),
         _milliseconds(properties, "default.api.timeout.ms", 60_000),
         _milliseconds(properties, "retry.backoff.ms", 50),
+        tuple((name, Secret(value)) for name, value in security.items()),
     )
 
 

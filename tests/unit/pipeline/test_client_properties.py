@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ruslo.model.errors import ConfigError
@@ -30,11 +32,28 @@ def test_other_consumer_properties_are_ignored() -> None:
         ({"bootstrap.servers": "a"}, "is not HOST:PORT"),
         ({"bootstrap.servers": "a:1", "max.pol.records": "5"}, "Did you mean 'max.poll.records'"),
         ({"bootstrap.servers": "a:1", "request.timeout.ms": "soon"}, "milliseconds"),
-        ({"bootstrap.servers": "a:1", "security.protocol": "SASL_SSL"}, "TLS and SASL are not supported"),
-        ({"bootstrap.servers": "a:1", "sasl.jaas.config": "x"}, "TLS and SASL are not supported"),
-        ({"bootstrap.servers": "a:1", "ssl.truststore.location": "x"}, "TLS and SASL are not supported"),
+        ({"bootstrap.servers": "a:1", "security.protocol": "SASL"}, "security.protocol"),
+        ({"bootstrap.servers": "a:1", "sasl.mechanisn": "PLAIN"}, "no such security setting"),
+        ({"bootstrap.servers": "a:1", "ssl.provider": "x"}, "names a Java class"),
     ],
 )
 def test_invalid_properties_are_rejected(properties: dict[str, str], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         parse_client_properties(properties)
+
+
+def test_a_password_may_be_a_reference(tmp_path: Path) -> None:
+    secrets = tmp_path / "secrets.properties"
+    secrets.write_text("password=s3cret\n")
+    properties = {
+        "bootstrap.servers": "a:1",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "alice",
+        "sasl.password": f"${{file:{secrets}:password}}",
+    }
+    client = parse_client_properties(properties)
+    assert dict(client.security)["sasl.password"].reveal() == "s3cret"
+    assert "s3cret" not in repr(client)
+    with pytest.raises(ConfigError, match="NOT_SET"):
+        parse_client_properties({**properties, "sasl.password": "${env:NOT_SET}"})

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
+from ruslo.client.settings.channel_security import is_security_setting
 from ruslo.model.errors import ConfigError
 from ruslo.model.topics import topic_name_problem
 from ruslo.pipeline.client_properties import ClientProperties, parse_client_properties
@@ -45,7 +46,6 @@ _SHARED: Final = frozenset(
         "client.id",
         "request.timeout.ms",
         "retry.backoff.ms",
-        "security.protocol",
         "socket.connection.setup.timeout.ms",
     }
 )
@@ -148,7 +148,7 @@ def _producer_properties(properties: Mapping[str, str]) -> dict[str, str]:
     for name in properties:
         if name == "transactional.id":
             raise ConfigError("kafka.transactional.id cannot be set: the sink derives it from sinkName")
-        if name not in known and not name.startswith(("sasl.", "ssl.")):
+        if name not in known and not is_security_setting(name):
             raise ConfigError(f"kafka.{name} is not a producer property. {nearest(name, known)}")
     if properties.get("acks", "all") not in ("all", "-1"):
         raise ConfigError(

@@ -63,8 +63,8 @@ def test_client_properties_are_passed_on() -> None:
         ({"kafka.enable.idempotence": "false"}, "always idempotent"),
         ({"kafka.transactional.id": "x"}, "derives it from sinkName"),
         ({"kafka.batch.sice": "1"}, "Did you mean 'batch.size'"),
-        ({"kafka.security.protocol": "SSL"}, "TLS and SASL are not supported"),
-        ({"kafka.sasl.mechanism": "PLAIN"}, "TLS and SASL are not supported"),
+        ({"kafka.security.protocol": "TLS"}, "security.protocol"),
+        ({"kafka.sasl.mechanisn": "PLAIN"}, "no such security setting"),
         ({"kafka.bootstrap.servers": ""}, "bootstrap.servers"),
     ],
 )
