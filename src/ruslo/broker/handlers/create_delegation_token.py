@@ -17,6 +17,8 @@ from ruslo.protocol.messages.create_delegation_token_request import CreateDelega
 from ruslo.protocol.messages.create_delegation_token_response import CreateDelegationTokenResponse
 
 NO_TIMESTAMP = -1
+REQUESTER_FROM = 3
+"""The version from which responses name the requester of a token, who may be another than its owner."""
 
 
 async def handle(
@@ -33,13 +35,17 @@ async def handle(
     ):
         code = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     if code is ErrorCode.NONE:
-        return await controller_changes.handle(services, request, context)
+        response = await controller_changes.handle(services, request, context)
+        if isinstance(response, CreateDelegationTokenResponse) and context.api_version < REQUESTER_FROM:
+            response.token_requester_principal_type = response.token_requester_principal_name = ""
+        return response
+    requester = context.principal if context.api_version >= REQUESTER_FROM else Principal("", "")
     return CreateDelegationTokenResponse(
         error_code=code,
         principal_type=owner.type,
         principal_name=owner.name,
-        token_requester_principal_type=context.principal.type,
-        token_requester_principal_name=context.principal.name,
+        token_requester_principal_type=requester.type,
+        token_requester_principal_name=requester.name,
         issue_timestamp_ms=NO_TIMESTAMP,
         expiry_timestamp_ms=NO_TIMESTAMP,
         max_timestamp_ms=NO_TIMESTAMP,

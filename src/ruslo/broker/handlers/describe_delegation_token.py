@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ruslo.broker.handlers.create_delegation_token import may_use_tokens
+from ruslo.broker.handlers.create_delegation_token import REQUESTER_FROM, may_use_tokens
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.controller.delegation_tokens import is_expired, token_hmac
@@ -39,7 +39,7 @@ def handle(
     now_ms = services.clock.now_ms()
     return DescribeDelegationTokenResponse(
         tokens=[
-            _described(token, secret)
+            _described(token, secret, context.api_version)
             for token in services.metadata.image.security.tokens.values()
             if not is_expired(token, now_ms) and _is_visible(token, owners, context)
         ]
@@ -60,8 +60,9 @@ def _is_visible(
     )
 
 
-def _described(token: DelegationTokenRecord, secret: Secret) -> DescribedDelegationToken:
-    owner, requester = parse_principal(token.owner), parse_principal(token.requester)
+def _described(token: DelegationTokenRecord, secret: Secret, version: int) -> DescribedDelegationToken:
+    owner = parse_principal(token.owner)
+    requester = parse_principal(token.requester) if version >= REQUESTER_FROM else Principal("", "")
     return DescribedDelegationToken(
         principal_type=owner.type,
         principal_name=owner.name,
