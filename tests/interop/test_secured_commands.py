@@ -14,7 +14,7 @@ from ruslo.cli.main import cli
 from ruslo.config.properties import format_properties
 from tests.support.brokers.kafka import ApacheKafka
 from tests.support.brokers.ruslo import RusloNode
-from tests.support.brokers.secured import Secured, add_scram_users, secured_node
+from tests.support.brokers.secured import Secured, add_scram_users, jaas, secured_node
 from tests.support.tools.programs import require_tool
 
 CHANNELS = [("SASL_SSL", "SCRAM-SHA-512"), ("SASL_PLAINTEXT", "PLAIN"), ("SSL", "")]
@@ -72,3 +72,61 @@ def test_a_wrong_password_is_an_error_without_the_password(secured: Secured, tmp
     assert result.exit_code == 1
     assert "SASL_AUTHENTICATION_FAILED" in result.stderr
     assert "wr0ng" not in result.output
+
+
+@pytest.fixture
+def admin(secured: Secured, tmp_path: Path) -> list[str]:
+    """The options of a super user."""
+    path = tmp_path / "admin.properties"
+    path.write_text(format_properties(secured.client("SASL_SSL", "admin")))
+    return ["--command-config", str(path)]
+
+
+def test_a_user_gets_access_and_loses_it(secured: Secured, admin: list[str], tmp_path: Path) -> None:
+    ok(ruslo("topic", "create", "ledger", "--if-not-exists", *admin))
+    password, settings = tmp_path / "password", tmp_path / "dave.properties"
+    password.write_text("dave-s3cret")
+    ok(ruslo("user", "set-password", "dave", "--password-file", str(password), *admin))
+    described = json.loads(ok(ruslo("user", "describe", "dave", "-o", "json", *admin)))
+    assert described[0]["mechanisms"] == {"SCRAM-SHA-256": 4096, "SCRAM-SHA-512": 4096}
+    login = jaas("SCRAM-SHA-512", "dave", "dave-s3cret")
+    client = {**secured.client("SASL_SSL", "bob", "SCRAM-SHA-512"), "sasl.jaas.config": login}
+    settings.write_text(format_properties(client))
+    dave = ["--command-config", str(settings)]
+
+    explain = ["acl", "explain", "User:dave", "describe", "topic:ledger", *admin]
+    assert ruslo("topic", "describe", "ledger", *dave).exit_code == 1
+    assert ruslo(*explain).exit_code == 3
+    ok(ruslo("acl", "allow", "User:dave", "read", "topic:led*", *admin))
+    assert "READ includes DESCRIBE" in ok(ruslo(*explain))
+    ok(ruslo("consume", "ledger", "--exit", *dave))
+    ok(ruslo("acl", "deny", "User:dave", "describe", "topic:ledger", *admin))
+    denied = ruslo(*explain)
+    assert denied.exit_code == 3
+    assert "DENY takes precedence over this ACL: ALLOW User:dave READ" in denied.stdout
+    assert ruslo("topic", "describe", "ledger", *dave).exit_code == 1
+    deleted = ok(ruslo("acl", "delete", "--principal", "User:dave", "--yes", "-o", "json", *admin))
+    assert len(json.loads(deleted)) == 2
+
+    ok(ruslo("user", "delete", "dave", "--yes", *admin))
+    assert "SASL_AUTHENTICATION_FAILED" in ruslo("topic", "list", *dave).stderr
+    assert ruslo("user", "describe", "dave", *admin).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("entity", "setting"),
+    [
+        (["--user", "bob"], "producer_byte_rate=1048576"),
+        (["--user", "bob", "--client-id", "etl"], "request_percentage=50"),
+        (["--default-client-id"], "consumer_byte_rate=1000"),
+        (["--ip", "10.0.0.7"], "connection_creation_rate=20"),
+    ],
+)
+def test_quotas(secured: Secured, admin: list[str], entity: list[str], setting: str) -> None:
+    key, _, value = setting.partition("=")
+    ok(ruslo("quota", "set", *entity, setting, *admin))
+    (found,) = json.loads(ok(ruslo("quota", "describe", *entity, "-o", "json", *admin)))
+    assert found["values"] == {key: float(value)}
+    assert key in ok(ruslo("quota", "list", *admin))
+    ok(ruslo("quota", "delete", *entity, "--yes", *admin))
+    assert ruslo("quota", "describe", *entity, *admin).exit_code == 1

@@ -28,6 +28,11 @@ COMMANDS = {
     "config": LazyCommand(
         "ruslo.cli.config.config", "config", "Show and change configs of topics, groups and brokers."
     ),
+    "user": LazyCommand("ruslo.cli.user.user", "user", "List, create and delete SCRAM users."),
+    "acl": LazyCommand(
+        "ruslo.cli.acl.acl", "acl", "List, create and delete ACLs, and explain what they decide."
+    ),
+    "quota": LazyCommand("ruslo.cli.quota.quota", "quota", "Show and change client quotas."),
     "cluster": LazyCommand(
         "ruslo.cli.cluster.cluster", "cluster", "Show nodes and health, move replicas, elect leaders."
     ),
