@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +93,7 @@ def describe(
         print_table(
             ["KEY", "VALUE", "SOURCE"], [(entry.name, _shown(entry), _source(entry)) for entry in entries]
         )
+    _report_without_effect(resource, [entry.name for entry in entries if entry.is_set or keys])
     if missing:
         raise click.ClickException(
             f"Unknown config {missing[0]!r}. Run 'ruslo config describe' without names to list all"
@@ -138,6 +139,7 @@ def set_config(
 ) -> None:
     """Set configs."""
     _alter(bootstrap, resource, config_changes(settings, ()), validate_only, output)
+    _report_without_effect(resource, settings)
 
 
 @config.command(
@@ -162,3 +164,16 @@ def _alter(
 ) -> None:
     with_admin(bootstrap, lambda admin: admin.configs.alter(resource, changes, validate_only=validate_only))
     print_config_changes(resource, changes, validate_only, output)
+
+
+def _report_without_effect(resource: Resource, names: Iterable[str]) -> None:
+    """Say on stderr which configs exist for Apache Kafka only."""
+    from ruslo.client.admin.configs import ResourceType
+    from ruslo.config.keys.broker import BROKER
+    from ruslo.config.log_config import TOPIC
+
+    tables = {ResourceType.BROKER: BROKER, ResourceType.TOPIC: TOPIC}
+    table = tables.get(resource.type)
+    for name in names:
+        if table is not None and name in table and not table[name].has_effect:
+            click.echo(f"{name} has no effect on a Ruslo broker: see docs/configuration.md.", err=True)
