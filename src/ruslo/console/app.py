@@ -37,7 +37,7 @@ from ruslo.console.pages import group_reset as reset
 from ruslo.console.pages import topic_forms as forms
 from ruslo.console.render import STATIC
 from ruslo.console.request_target import requested_path
-from ruslo.console.settings import ConsoleSettings
+from ruslo.console.settings import ConsoleSettings, Login
 from ruslo.model.errors import RusloError
 
 _PAGE_TIMEOUT_S = 20.0
@@ -66,15 +66,17 @@ def build_app(settings: ConsoleSettings) -> Starlette:
 @contextlib.asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     console: Console = app.state.console
-    tasks = [asyncio.create_task(console.sampler.run()), asyncio.create_task(console.lags.run())]
+    # Users who log in have consoles of their own; this one then only shows the login page.
+    if console.settings.login is not Login.SASL:
+        console.start()
+    watch = asyncio.create_task(console.users.run())
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await console.admin.cluster.close()
-        await console.watcher.cluster.close()
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
+        await console.users.close_all()
+        await console.close()
 
 
 class _CachedFiles(StaticFiles):
@@ -131,7 +133,7 @@ def _problem_page(request: Request, status: int, text: str) -> Response:
         request,
         "problem.html",
         status=status,
-        heading="Not found" if status == 404 else "The request failed",
+        heading={403: "Not authorized", 404: "Not found"}.get(status, "The request failed"),
         reason=text,
         parent_page=parent_page(requested_path(request)),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections import OrderedDict
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from ruslo.client.admin.admin import Admin
+from ruslo.client.settings.channel_security import channel_security
 from ruslo.client.views.txn_abort_plan import AbortRefused
 from ruslo.console.confirmation import Preview
 from ruslo.console.error_texts import error_text
@@ -19,8 +21,10 @@ from ruslo.console.messages.avro import AvroSchemas
 from ruslo.console.render import Renderer
 from ruslo.console.sampler import Sampler
 from ruslo.console.sessions import Sessions
-from ruslo.console.settings import ConsoleSettings
+from ruslo.console.settings import ConsoleSettings, Login
+from ruslo.console.user_consoles import UserConsoles
 from ruslo.model.errors import KafkaError
+from ruslo.model.secret import Secret
 from ruslo.net.channel import ChannelSettings
 
 CONNECTIONS = ChannelSettings(
@@ -59,17 +63,50 @@ class FormResult:
 
 
 class Console:
-    def __init__(self, settings: ConsoleSettings) -> None:
+    """Everything of it goes over connections of one principal: the console's own, or that of a user."""
+
+    def __init__(
+        self, settings: ConsoleSettings, shared: Console | None = None, user: str | None = None
+    ) -> None:
+        """``shared``: the console of the process, if this one belongs to a user of the cluster."""
         self.settings = settings
-        self.sessions = Sessions(settings.password)
-        self.admin = Admin(settings.bootstrap, settings=CONNECTIONS, api_timeout_ms=API_TIMEOUT_MS)
+        self.user = user
+        self.sessions: Sessions = (
+            Sessions(settings.password, by_user=settings.login is Login.SASL)
+            if shared is None
+            else shared.sessions
+        )
+        self.users: UserConsoles[Console] = (
+            UserConsoles(self.sessions.log_out) if shared is None else shared.users
+        )
+        """The consoles of the users who are logged in, with ``--login sasl``."""
+        # Without a user this console only shows the login page: it must not reach the cluster.
+        is_login_only = settings.login is Login.SASL and user is None
+        own = settings.of_user("", Secret("")) if is_login_only else settings
+        self._connections = CONNECTIONS._replace(security=channel_security(own.security))
+        self.admin = self.new_admin()
         # Separate connections: pages do not wait for its large responses, and it times out sooner.
-        self.watcher = Admin(settings.bootstrap, settings=CONNECTIONS, api_timeout_ms=WATCHER_TIMEOUT_MS)
+        self.watcher = self.new_admin(WATCHER_TIMEOUT_MS)
         self.sampler = Sampler(self.watcher)
         self.lags = LagHistory(self.admin, self.sampler)
-        self.renderer = Renderer(settings, self.sessions.needs_login)
+        self.renderer = Renderer(settings, self.sessions.needs_login, user)
         self.schemas = AvroSchemas()
         self._flashes: OrderedDict[str, Flash] = OrderedDict()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def new_admin(self, api_timeout_ms: int = API_TIMEOUT_MS) -> Admin:
+        """Connections of their own, of the console's principal."""
+        return Admin(self.settings.bootstrap, settings=self._connections, api_timeout_ms=api_timeout_ms)
+
+    def start(self) -> None:
+        self._tasks = [asyncio.create_task(self.sampler.run()), asyncio.create_task(self.lags.run())]
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.admin.cluster.close()
+        await self.watcher.cluster.close()
 
     def page(self, request: Request, template: str, *, status: int = 200, **values: object) -> HTMLResponse:
         flash = self._flashes.pop(request.query_params.get("flash", ""), None)
@@ -98,9 +135,10 @@ class Console:
 
 
 def console_of(request: Request) -> Console:
+    """The console of the user who is logged in, or of all users."""
     console = request.app.state.console
     assert isinstance(console, Console)
-    return console
+    return console.users.of(request.state.session_id) or console
 
 
 def form_of(request: Request) -> Form:

@@ -16,6 +16,15 @@ _NOT_FOUND = frozenset(
         ErrorCode.BROKER_NOT_AVAILABLE,
     }
 )
+AUTHORIZATION_ERRORS = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    }
+)
 _PARENT_PAGES = {
     "/topics": ("/topics", "Topics"),
     "/group": ("/groups", "Groups"),
@@ -30,9 +39,15 @@ _ADVICE = {
     ErrorCode.POLICY_VIOLATION: "The cluster forbids it: a compacted topic keeps its records.",
     ErrorCode.NON_EMPTY_GROUP: "Stop its consumers first.",
     ErrorCode.UNKNOWN_MEMBER_ID: "Stop its consumers first.",
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Grant the console's user access to the topic.",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Grant the console's user access to the group.",
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Grant the console's user access to the cluster.",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "The topic's ACLs do not allow it: an administrator can grant "
+    "READ (records), WRITE (produce), ALTER (partitions), DELETE, DESCRIBE_CONFIGS or ALTER_CONFIGS on it.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "The group's ACLs do not allow it: an administrator can grant "
+    "READ (reset offsets), DELETE or DESCRIBE on it.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "The cluster's ACLs do not allow it: an administrator can "
+    "grant DESCRIBE (view), ALTER (users and ACLs), DESCRIBE_CONFIGS or ALTER_CONFIGS (configs, quotas) "
+    "on it.",
+    ErrorCode.SECURITY_DISABLED: "The cluster has no authorizer, so every client may do everything. Set "
+    "authorizer.class.name on its nodes to use ACLs.",
     ErrorCode.NOT_ENOUGH_REPLICAS: "The ISR is below min.insync.replicas. Restart the missing brokers.",
     ErrorCode.CONCURRENT_TRANSACTIONS: "Its transaction is ending. Try again in a moment.",
 }
@@ -55,6 +70,8 @@ def error_text(error: Exception) -> str:
 def http_status(error: Exception) -> HTTPStatus:
     if isinstance(error, KafkaError) and error.code in _NOT_FOUND:
         return HTTPStatus.NOT_FOUND
+    if isinstance(error, KafkaError) and error.code in AUTHORIZATION_ERRORS:
+        return HTTPStatus.FORBIDDEN
     return HTTPStatus.GATEWAY_TIMEOUT if isinstance(error, TimeoutError) else HTTPStatus.BAD_GATEWAY
 
 

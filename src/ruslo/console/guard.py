@@ -75,7 +75,8 @@ class Guard:
                 if kept != known:
                     headers.append(
                         "Set-Cookie",
-                        f"{cookie_name}={kept}; Path=/; HttpOnly; SameSite=Strict; Max-Age=86400",
+                        f"{cookie_name}={kept}; Path=/; HttpOnly; SameSite=Strict; Max-Age=86400"
+                        + ("; Secure" if self._settings.is_https else ""),
                     )
             await send(message)
 
@@ -121,7 +122,10 @@ class Guard:
                 if request.method == "GET" and "text/html" in headers.get("accept", ""):
                     return RedirectResponse(_login_for(request), HTTPStatus.SEE_OTHER)
                 return _reject(
-                    HTTPStatus.UNAUTHORIZED, "Log in first, or send Authorization: Bearer PASSWORD."
+                    HTTPStatus.UNAUTHORIZED,
+                    "Log in first, or send Authorization: Bearer PASSWORD."
+                    if self._sessions.has_password
+                    else "Log in first.",
                 )
         if request.method in _SAFE_METHODS:
             return None
@@ -153,7 +157,7 @@ class Guard:
 
     async def _has_bearer(self, request: Request) -> bool:
         scheme, _, password = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer":
+        if scheme.lower() != "bearer" or not self._sessions.has_password:
             return False
         # Headers are Latin-1; the password is UTF-8 elsewhere.
         text = password.strip().encode("latin-1").decode(errors="replace")

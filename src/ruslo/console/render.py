@@ -21,7 +21,7 @@ _VENDOR = ("htmx.min.js", "uPlot.iife.min.js", "uPlot.min.css")
 
 
 class Renderer:
-    def __init__(self, settings: ConsoleSettings, needs_login: bool) -> None:
+    def __init__(self, settings: ConsoleSettings, needs_login: bool, user: str | None = None) -> None:
         self._environment = jinja2.Environment(
             loader=jinja2.FileSystemLoader(_HERE / "templates"),
             autoescape=True,
@@ -35,6 +35,8 @@ class Renderer:
             "bootstrap": settings.bootstrap,
             "read_only": settings.read_only,
             "needs_login": needs_login,
+            "login": settings.login.value,
+            "user": user,
             "has_assets": all((STATIC / "vendor" / name).is_file() for name in _VENDOR),
             "static": _static,
             "link": link,

@@ -48,21 +48,31 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def address_of(listener: socket.socket) -> str:
+def address_of(listener: socket.socket, scheme: str = "http") -> str:
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def serve(
     settings: ConsoleSettings, listener: socket.socket, on_ready: Callable[[], None] | None = None
 ) -> None:
-    """Serve until SIGINT or SIGTERM."""
+    """Serve until SIGINT or SIGTERM. Raises ConfigError if the certificate cannot be used."""
+    import asyncio
+
     import uvicorn
 
     from ruslo.console.app import build_app
+    from ruslo.console.https_certificate import HttpsCertificate
+
+    certificate = None
+    if settings.tls_certificate is not None and settings.tls_key is not None:
+        certificate = HttpsCertificate(settings.tls_certificate, settings.tls_key)
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            if certificate is not None:
+                self.config.ssl = certificate.context
+                self._watch = asyncio.create_task(certificate.watch())
             await super().startup(sockets)
             if self.started and on_ready is not None:
                 on_ready()

@@ -1,4 +1,4 @@
-"""Browser sessions: a cookie, form tokens, and logins by password.
+"""Browser sessions: a cookie, form tokens, and logins.
 
 A session is a random id in a cookie that scripts cannot read. Its form token is derived from the id with a
 secret of this process, so only logged-in sessions are stored.
@@ -12,6 +12,7 @@ import hmac
 import re
 import secrets
 import time
+from collections.abc import Awaitable, Callable
 
 from ruslo.console.password_attempts import PasswordAttempts
 
@@ -21,14 +22,20 @@ _LOGINS_MAX = 1000
 
 
 class Sessions:
-    def __init__(self, password: str | None) -> None:
+    def __init__(self, password: str | None, *, by_user: bool = False) -> None:
+        """``by_user``: users of the cluster log in, and the console itself has no password."""
         self._password = None if password is None else _digest(password)
+        self._by_user = by_user
         self._secret = secrets.token_bytes(32)
         self._logins: dict[str, float] = {}
         self._attempts = PasswordAttempts()
 
     @property
     def needs_login(self) -> bool:
+        return self._password is not None or self._by_user
+
+    @property
+    def has_password(self) -> bool:
         return self._password is not None
 
     def new_id(self) -> str:
@@ -44,14 +51,21 @@ class Sessions:
         return hmac.compare_digest(self.form_token(session_id).encode(), token.encode())
 
     async def is_password(self, text: str, address: str) -> bool:
-        """Check a password, after a queue; raises TooManyAttempts if the queue is full."""
+        """Check the console's password, after a queue; raises TooManyAttempts if the queue is full."""
+
+        async def check() -> bool:
+            return self._password is not None and hmac.compare_digest(self._password, _digest(text))
+
+        return await self._attempt(check, address)
+
+    async def _attempt(self, check: Callable[[], Awaitable[bool]], address: str) -> bool:
         clock = asyncio.get_running_loop()
         correct = False
         delay_s = self._attempts.enter(address, clock.time())
         try:
             if delay_s > 0:
                 await asyncio.sleep(delay_s)
-            correct = self._password is not None and hmac.compare_digest(self._password, _digest(text))
+            correct = await check()
         finally:
             self._attempts.leave(address, correct=correct, now=clock.time())
         return correct
@@ -64,8 +78,13 @@ class Sessions:
 
     async def log_in(self, password: str, address: str) -> str | None:
         """A new session id if the password is correct, so an id from before the login stays useless."""
-        if not await self.is_password(password, address):
-            return None
+        return self._add_login() if await self.is_password(password, address) else None
+
+    async def log_in_user(self, check: Callable[[], Awaitable[bool]], address: str) -> str | None:
+        """As ``log_in``, for a user whose password ``check`` checks."""
+        return self._add_login() if await self._attempt(check, address) else None
+
+    def _add_login(self) -> str:
         now = time.monotonic()
         self._logins = {known: until for known, until in self._logins.items() if until > now}
         while len(self._logins) >= _LOGINS_MAX:

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import enum
 import ipaddress
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from ruslo.model.errors import ConfigError
+from ruslo.model.scram import MECHANISM_OF
+from ruslo.model.secret import Secret
+from ruslo.net.sasl.mechanism import PLAIN
 
 DEFAULT_PORT = 8090
+_LOGIN_KEYS = ("sasl.jaas.config", "sasl.username", "sasl.password")
+_PASSWORD_MECHANISMS = (PLAIN, *MECHANISM_OF)
+
+
+class Login(enum.StrEnum):
+    """How users of the console log in."""
+
+    PASSWORD = "password"
+    """With the console's own password, if it has one. All users act as the console's principal."""
+    SASL = "sasl"
+    """With a user of the cluster. Each user has connections of their own, so their ACLs decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +37,51 @@ class ConsoleSettings:
     """Without a password every client may change the cluster, so the host must be a loopback address."""
     host_names: tuple[str, ...] = ()
     """Host names that browsers may use besides localhost and IP addresses."""
+    security: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Kafka's security settings of a client (``security.protocol``, ``ssl.*``, ``sasl.*``)."""
+    login: Login = Login.PASSWORD
+    tls_certificate: str | None = None
+    """A PEM file with the certificate chain: the console then serves HTTPS."""
+    tls_key: str | None = None
+    """A PEM file with the private key of the certificate."""
 
     def __post_init__(self) -> None:
-        if not is_loopback(self.host) and not self.password:
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ConfigError("HTTPS needs a certificate and its key: set --tls-certificate and --tls-key")
+        if self.login is Login.SASL:
+            self._check_sasl()
+        elif not is_loopback(self.host) and not self.password:
             raise ConfigError(
                 f"{self.host} is reachable from other machines, so the console needs a password: set "
                 "RUSLO_CONSOLE_PASSWORD or --password-file, or keep --host at 127.0.0.1"
             )
+
+    def _check_sasl(self) -> None:
+        protocol = self.security.get("security.protocol", "PLAINTEXT").upper()
+        if not protocol.startswith("SASL") or self.mechanism not in _PASSWORD_MECHANISMS:
+            raise ConfigError(
+                f"Users can log in with a password of the cluster only over SASL, with one of "
+                f"{', '.join(_PASSWORD_MECHANISMS)}. Set security.protocol to SASL_SSL and sasl.mechanism in "
+                "the file of --command-config"
+            )
+        if self.password:
+            raise ConfigError(
+                "A console has one kind of log-in: remove its password, or use --login password"
+            )
+
+    @property
+    def is_https(self) -> bool:
+        return self.tls_certificate is not None
+
+    @property
+    def mechanism(self) -> str:
+        return self.security.get("sasl.mechanism", self.security.get("sasl.mechanisms", "")).upper()
+
+    def of_user(self, user: str, password: Secret) -> ConsoleSettings:
+        """The same console, connected to the cluster as this user."""
+        shared = {name: value for name, value in self.security.items() if name not in _LOGIN_KEYS}
+        own = {"sasl.username": user, "sasl.password": password.reveal()}
+        return replace(self, security=shared | own)
 
 
 def is_loopback(host: str) -> bool:

@@ -16,6 +16,7 @@ from ruslo.cli.terminal.output import hint, print_json_line
         "ruslo console",
         "ruslo console -b kafka-1:9092,kafka-2:9092 --read-only",
         "ruslo console --port 0 -o json                  # any free port; prints the address as JSON",
+        "ruslo console -b kafka-1:9093 --command-config client.properties --login sasl",
         "RUSLO_CONSOLE_PASSWORD=… ruslo console --host 0.0.0.0 --host-name console.example.org",
     ),
 )
@@ -46,6 +47,26 @@ from ruslo.cli.terminal.output import hint, print_json_line
     metavar="NAME",
     help="Host name that browsers use, besides localhost. Repeatable.",
 )
+@click.option(
+    "--command-config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Property file with Kafka's client settings: security.protocol, ssl.* and sasl.*.",
+)
+@click.option(
+    "--login",
+    type=click.Choice(["password", "sasl"]),
+    default="password",
+    show_default=True,
+    help="Log in with the console's password, or as a user of the cluster whose ACLs then apply.",
+)
+@click.option(
+    "--tls-certificate",
+    type=click.Path(exists=True, dir_okay=False),
+    help="PEM file with the certificate chain: serve HTTPS. Changed files are read again.",
+)
+@click.option(
+    "--tls-key", type=click.Path(exists=True, dir_okay=False), help="PEM file with the certificate's key."
+)
 @output_option
 def console(
     bootstrap: str,
@@ -54,6 +75,10 @@ def console(
     read_only: bool,
     password_file: Path | None,
     host_names: tuple[str, ...],
+    command_config: Path | None,
+    login: str,
+    tls_certificate: str | None,
+    tls_key: str | None,
     output: str,
 ) -> None:
     """Run the web console until Ctrl-C.
@@ -65,7 +90,7 @@ def console(
 
     from ruslo.client.settings.bootstrap_servers import parse_bootstrap
     from ruslo.console.serving import address_of, bind, require_packages, serve
-    from ruslo.console.settings import ConsoleSettings
+    from ruslo.console.settings import ConsoleSettings, Login
 
     require_packages()
     parse_bootstrap(bootstrap)
@@ -74,9 +99,20 @@ def console(
         password = (password_file.read_text().splitlines() or [""])[0].strip() or None
         if password is None:
             raise click.UsageError(f"The first line of {password_file} is empty. Write the password there.")
-    settings = ConsoleSettings(bootstrap, host, port, read_only, password, host_names)
+    settings = ConsoleSettings(
+        bootstrap,
+        host,
+        port,
+        read_only,
+        password,
+        host_names,
+        security=_security_settings(command_config),
+        login=Login(login),
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
+    )
     listener = bind(host, port)
-    address = address_of(listener)
+    address = address_of(listener, "https" if settings.is_https else "http")
 
     def announce() -> None:
         if output == "json":
@@ -86,3 +122,12 @@ def console(
         hint("Press Ctrl-C to stop.")
 
     serve(replace(settings, port=listener.getsockname()[1]), listener, announce)
+
+
+def _security_settings(command_config: Path | None) -> dict[str, str]:
+    from ruslo.cli.arguments.profiles import client_settings
+    from ruslo.cli.arguments.property_file import load_properties
+    from ruslo.client.settings.channel_security import is_security_setting
+
+    given = client_settings() if command_config is None else load_properties(command_config, {})
+    return {name: value for name, value in given.items() if is_security_setting(name)}

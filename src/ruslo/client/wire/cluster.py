@@ -7,6 +7,7 @@ import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Self, TypeVar
 
+from ruslo.client.errors import ClientUnusable
 from ruslo.client.settings.bootstrap_servers import Address, parse_bootstrap
 from ruslo.client.wire.metadata import ClusterMetadata
 from ruslo.model.clock import SystemClock
@@ -48,6 +49,7 @@ class Cluster:
         self._opening: dict[Address, asyncio.Lock] = {}
         self._known: ClusterMetadata | None = None
         self._clock = SystemClock()
+        self._closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -56,6 +58,8 @@ class Cluster:
         await self.close()
 
     async def close(self) -> None:
+        """Close all connections. Requests in progress fail, and no connection is opened again."""
+        self._closed = True
         connections, self._connections = list(self._connections.values()), {}
         for connection in connections:
             await connection.close()
@@ -129,11 +133,21 @@ class Cluster:
     async def _open(self, address: Address) -> Channel:
         # Concurrent callers share one connection per address.
         async with self._opening.setdefault(address, asyncio.Lock()):
+            self._check_open()
             connection = self._connections.get(address)
             if connection is None or connection.closed:
                 connection = await Channel.open(*address, self._settings)
                 self._connections[address] = connection
+                try:
+                    self._check_open()
+                except ClientUnusable:
+                    await connection.close()
+                    raise
             return connection
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientUnusable("the client was closed")
 
     # -- metadata
 

@@ -1,14 +1,20 @@
-"""Log in and out, if the console has a password."""
+"""Log in and out: with the console's password, or as a user of the cluster."""
 
 from __future__ import annotations
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ruslo.console.console import console_of, form_of
+from ruslo.console.console import Console, console_of, form_of
+from ruslo.console.forms import Form
 from ruslo.console.password_attempts import TooManyAttempts
 from ruslo.console.render import link
 from ruslo.console.request_target import client_address
+from ruslo.console.settings import Login
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.secret import Secret
+
+_REFUSED = (ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.ILLEGAL_SASL_STATE)
 
 
 async def login(request: Request) -> Response:
@@ -21,16 +27,15 @@ async def login(request: Request) -> Response:
     form_error, status = None, 200
     if request.method == "POST":
         try:
-            session_id = await console.sessions.log_in(
-                form_of(request).raw("password"), client_address(request)
-            )
+            session_id = await _log_in(console, form_of(request), client_address(request))
         except TooManyAttempts:
             form_error, status = "Too many login attempts. Wait a few seconds and try again.", 429
         else:
             if session_id is not None:
                 request.state.session_id = session_id
                 return RedirectResponse(after, 303)
-            form_error, status = "The password is wrong. Try again.", 401
+            wrong = "user or password" if console.settings.login is Login.SASL else "password"
+            form_error, status = f"The {wrong} is wrong. Try again.", 401
     return console.page(
         request,
         "login.html",
@@ -38,6 +43,37 @@ async def login(request: Request) -> Response:
         form_error=form_error,
         action=link("/login", next="" if after == "/" else after),
     )
+
+
+async def _log_in(console: Console, form: Form, address: str) -> str | None:
+    """The id of the new session; None if the password is wrong."""
+    password = form.raw("password")
+    if console.settings.login is not Login.SASL:
+        return await console.sessions.log_in(password, address)
+    user = form.text("user")
+    if not user:
+        return None
+    own = Console(console.settings.of_user(user, Secret(password)), console, user)
+
+    async def check() -> bool:
+        try:
+            await own.admin.cluster.metadata([])
+        except KafkaError as error:
+            if error.code in _REFUSED:
+                return False
+            raise
+        return True
+
+    session_id = None
+    try:
+        session_id = await console.sessions.log_in_user(check, address)
+    finally:
+        if session_id is None:
+            await own.close()
+    if session_id is not None:
+        own.start()
+        await console.users.add(session_id, own)
+    return session_id
 
 
 def _local_path(path: str) -> str:
@@ -48,6 +84,6 @@ def _local_path(path: str) -> str:
 async def logout(request: Request) -> Response:
     console = console_of(request)
     if request.method == "POST":
-        console.sessions.log_out(request.state.session_id)
+        await console.users.close(request.state.session_id)
         request.state.session_id = console.sessions.new_id()
     return RedirectResponse("/login", 303)

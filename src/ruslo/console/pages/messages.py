@@ -12,7 +12,7 @@ from ruslo.client.admin.admin import Admin
 from ruslo.client.librdkafka.consumer import ConsumedRecord
 from ruslo.client.views.position import AtStart, BeforeEnd, Position, parse_position
 from ruslo.client.views.record_json import json_line
-from ruslo.console.console import API_TIMEOUT_MS, CONNECTIONS, Console, console_of, form_of
+from ruslo.console.console import Console, console_of, form_of
 from ruslo.console.events import event, stream
 from ruslo.console.forms import Form, FormError
 from ruslo.console.messages.avro import AvroError, AvroSchema
@@ -200,9 +200,7 @@ async def tail(request: Request) -> Response:
 
 async def _arriving(request: Request, console: Console, topic: str, query: Query) -> AsyncIterator[str]:
     # Separate connections, so that other pages do not wait for this one.
-    async with Admin(
-        console.settings.bootstrap, settings=CONNECTIONS, api_timeout_ms=API_TIMEOUT_MS
-    ) as admin:
+    async with console.new_admin() as admin:
         numbers = await _numbers(admin, topic, query.partition)
         chosen = (numbers if query.partition is None else [query.partition])[:PARTITIONS_MAX]
         async for arrived in follow(admin, topic, chosen, query.wanted):

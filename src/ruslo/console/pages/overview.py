@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
+from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,13 +11,15 @@ from starlette.responses import Response
 from ruslo.client.views.cluster_health import lost_data
 from ruslo.client.views.partition_health import partitions_at_risk
 from ruslo.console.console import Console, console_of
-from ruslo.console.error_texts import error_text
+from ruslo.console.error_texts import AUTHORIZATION_ERRORS, error_text
 from ruslo.console.events import event, stream
 from ruslo.console.formats import rate, size
 from ruslo.console.health import Health, assess_health, unreachable
 from ruslo.console.sampler import Sample
 from ruslo.model.errors import KafkaError
 from ruslo.runs.report import known_reports
+
+T = TypeVar("T")
 
 _BUSIEST_TOPICS = 8
 
@@ -42,13 +45,24 @@ async def overview(request: Request) -> Response:
 async def _health(console: Console) -> Health:
     try:
         snapshot = await console.sampler.fresh()
-        at_risk = await partitions_at_risk(console.admin, snapshot.topics.values())
+        at_risk = await _if_authorized(partitions_at_risk(console.admin, snapshot.topics.values()))
         described = await console.admin.brokers.describe_cluster()
-        lost = await lost_data(console.admin, [each.node.id for each in described.brokers if not each.fenced])
+        unfenced = [each.node.id for each in described.brokers if not each.fenced]
+        lost = await _if_authorized(lost_data(console.admin, unfenced))
     except (KafkaError, TimeoutError) as error:
         return unreachable(error_text(error))
     fenced = [broker.node.id for broker in described.brokers if broker.fenced]
     return assess_health(snapshot, at_risk, fenced, lost)
+
+
+async def _if_authorized(query: Awaitable[list[T]]) -> list[T]:
+    """Nothing if the user may not query it: the rest of the page does not need it."""
+    try:
+        return await query
+    except KafkaError as error:
+        if error.code not in AUTHORIZATION_ERRORS:
+            raise
+        return []
 
 
 async def live(request: Request) -> Response:

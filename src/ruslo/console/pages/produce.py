@@ -15,6 +15,7 @@ from ruslo.console.confirmation import Preview, is_confirmed
 from ruslo.console.console import FormResult, console_of, form_of
 from ruslo.console.formats import size
 from ruslo.console.forms import Form, FormError
+from ruslo.console.settings import ConsoleSettings
 
 _TIMEOUT_MS = 10_000
 _RECORD_MAX_BYTES = 5 * 1024 * 1024
@@ -36,7 +37,7 @@ async def produce(request: Request) -> Response:
         with result:
             record = _new_record(form, len(info.partitions))
             if is_confirmed(form):
-                stored = await asyncio.to_thread(_send, console.settings.bootstrap, topic, record)
+                stored = await asyncio.to_thread(_send, console.settings, topic, record)
                 return console.done(
                     f"/topics/{topic}/messages/{stored.partition}/{stored.offset}",
                     f"The record was stored in partition {stored.partition} at offset {stored.offset}.",
@@ -101,10 +102,11 @@ def _preview(form: Form, topic: str, record: _NewRecord) -> Preview:
     )
 
 
-def _send(bootstrap: str, topic: str, record: _NewRecord) -> RecordMetadata:
+def _send(settings: ConsoleSettings, topic: str, record: _NewRecord) -> RecordMetadata:
     """Use librdkafka for its partitioner and retries; a producer per record is fast enough here."""
     config: dict[str, ConfigValue] = {
-        "bootstrap.servers": bootstrap,
+        **settings.security,
+        "bootstrap.servers": settings.bootstrap,
         "client.id": "ruslo-console",
         "log_level": 2,
         "delivery.timeout.ms": _TIMEOUT_MS,
