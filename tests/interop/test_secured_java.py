@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import ssl
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,9 +18,10 @@ from ruslo.client.admin.topics import NewTopic
 from ruslo.model.acls import Acl, Operation, PatternType, Permission, ResourceType
 from tests.support.brokers.ruslo import RusloNode
 from tests.support.brokers.secured import SCRAM, Secured, add_scram_users, jaas, secured_node
+from tests.support.network.certificates import HOSTS, authority
 from tests.support.network.kdc import REALM, Kdc
 from tests.support.network.oauth_provider import AUDIENCE, ISSUER, OAuthProvider
-from tests.support.tools.java_tools import tool_output
+from tests.support.tools.java_tools import run_tool, tool_output
 from tests.support.tools.kafka_jars import TOOL_JAVA_OPTIONS, support_java_command
 
 pytestmark = pytest.mark.usefixtures("needs_java")
@@ -169,3 +171,29 @@ def test_a_delegation_token_is_created_used_renewed_and_expired(setup: Setup) ->
     assert "renew" in tokens("--renew", "--renew-time-period", "-1", "--hmac", hmac).lower()
     tokens("--expire", "--expiry-time-period", "-1", "--hmac", hmac)
     assert setup.produce(settings).startswith("SaslAuthenticationException")
+
+
+def test_config_command_exchanges_the_certificate_of_a_listener(setup: Setup) -> None:
+    """New connections get the new one; a store that cannot be used is refused and the old one stays."""
+    host, _, port = setup.secured.addresses["SSL"].rpartition(":")
+
+    def change(name: str, common_name: str, content: str = "") -> tuple[int, str]:
+        issued = authority().issue(common_name, HOSTS)
+        path = setup.folder / name
+        path.write_text(content or issued.key.reveal() + issued.chain)
+        address = ("--bootstrap-server", setup.secured.addresses["PLAINTEXT"])
+        entity = ("--entity-type", "brokers", "--entity-name", "1", "--alter")
+        added = f"listener.name.ssl.ssl.keystore.location={path},listener.name.ssl.ssl.keystore.type=PEM"
+        result = run_tool("kafka.admin.ConfigCommand", *address, *entity, "--add-config", added)
+        return result.returncode, issued.chain[: issued.chain.index("-----END")]
+
+    def served() -> str:
+        return ssl.get_server_certificate((host, int(port)))
+
+    code, expected = change("new.pem", "broker")
+    assert code == 0
+    while not served().startswith(expected):
+        """The broker applies the change shortly after it is committed."""
+    assert change("broken.pem", "broker", "not a key")[0] != 0
+    assert change("other.pem", "another-name")[0] != 0
+    assert served().startswith(expected)
