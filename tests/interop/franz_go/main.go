@@ -3,6 +3,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 var codecs = map[string]kgo.CompressionCodec{
@@ -32,6 +35,19 @@ func check(err error) {
 	}
 }
 
+// security is SASL_SSL with SCRAM-SHA-512 if the arguments end with CA_FILE USER PASSWORD.
+func security(arguments []string) []kgo.Opt {
+	if len(arguments) == 0 {
+		return nil
+	}
+	authority, err := os.ReadFile(arguments[0])
+	check(err)
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(authority)
+	login := scram.Auth{User: arguments[1], Pass: arguments[2]}
+	return []kgo.Opt{kgo.DialTLSConfig(&tls.Config{RootCAs: trusted}), kgo.SASL(login.AsSha512Mechanism())}
+}
+
 func main() {
 	bootstrap, topic, codec := os.Args[1], os.Args[2], os.Args[3]
 	count, err := strconv.Atoi(os.Args[4])
@@ -40,12 +56,12 @@ func main() {
 	defer cancel()
 
 	// franz-go's producer is idempotent unless told otherwise.
-	producer, err := kgo.NewClient(
-		kgo.SeedBrokers(bootstrap),
+	common := append(security(os.Args[5:]), kgo.SeedBrokers(bootstrap))
+	producer, err := kgo.NewClient(append(common,
 		kgo.DefaultProduceTopic(topic),
 		kgo.ProducerBatchCompression(codecs[codec]),
 		kgo.ProducerBatchMaxBytes(4096),
-	)
+	)...)
 	check(err)
 	for number := 0; number < count; number++ {
 		producer.Produce(ctx, kgo.StringRecord(fmt.Sprintf("value-%d", number)), func(_ *kgo.Record, err error) { check(err) })
@@ -54,7 +70,7 @@ func main() {
 	producer.Close()
 
 	start := map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}
-	consumer, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.ConsumePartitions(start))
+	consumer, err := kgo.NewClient(append(common, kgo.ConsumePartitions(start))...)
 	check(err)
 	defer consumer.Close()
 	var read result
