@@ -48,11 +48,6 @@ from ruslo.cli.terminal.output import hint, print_json_line
     help="Host name that browsers use, besides localhost. Repeatable.",
 )
 @click.option(
-    "--command-config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Property file with Kafka's client settings: security.protocol, ssl.* and sasl.*.",
-)
-@click.option(
     "--login",
     type=click.Choice(["password", "sasl"]),
     default="password",
@@ -75,7 +70,6 @@ def console(
     read_only: bool,
     password_file: Path | None,
     host_names: tuple[str, ...],
-    command_config: Path | None,
     login: str,
     tls_certificate: str | None,
     tls_key: str | None,
@@ -106,7 +100,7 @@ def console(
         read_only,
         password,
         host_names,
-        security=_security_settings(command_config),
+        security=_security_settings(),
         login=Login(login),
         tls_certificate=tls_certificate,
         tls_key=tls_key,
@@ -124,10 +118,8 @@ def console(
     serve(replace(settings, port=listener.getsockname()[1]), listener, announce)
 
 
-def _security_settings(command_config: Path | None) -> dict[str, str]:
-    from ruslo.cli.arguments.profiles import client_settings
-    from ruslo.cli.arguments.property_file import load_properties
+def _security_settings() -> dict[str, str]:
+    from ruslo.cli.arguments.client_settings import client_settings
     from ruslo.client.settings.channel_security import is_security_setting
 
-    given = client_settings() if command_config is None else load_properties(command_config, {})
-    return {name: value for name, value in given.items() if is_security_setting(name)}
+    return {name: value for name, value in client_settings().items() if is_security_setting(name)}
