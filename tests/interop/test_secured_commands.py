@@ -28,7 +28,8 @@ READS = [
 def secured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     if request.param is ApacheKafka:
         require_tool("java")
-    secured = secured_node(request.param, tmp_path_factory.mktemp("secured"))
+    tokens = {"delegation.token.secret.key": "token-key"}
+    secured = secured_node(request.param, tmp_path_factory.mktemp("secured"), tokens)
     secured.node.start()
     try:
         asyncio.run(add_scram_users(secured.addresses["PLAINTEXT"]))
@@ -130,3 +131,30 @@ def test_quotas(secured: Secured, admin: list[str], entity: list[str], setting: 
     assert key in ok(ruslo("quota", "list", *admin))
     ok(ruslo("quota", "delete", *entity, "--yes", *admin))
     assert ruslo("quota", "describe", *entity, *admin).exit_code == 1
+
+
+def test_a_token_logs_in_for_its_owner_until_it_expires(
+    secured: Secured, admin: list[str], tmp_path: Path
+) -> None:
+    password = tmp_path / "token"
+    created = json.loads(ok(ruslo("token", "create", "--password-file", str(password), "-o", "json", *admin)))
+    hmac = password.read_text().strip()
+    assert "hmac" not in created
+    assert password.stat().st_mode & 0o777 == 0o600
+    # A broker of Apache Kafka knows it a moment after the controller.
+    while created not in json.loads(listed := ok(ruslo("token", "list", "-o", "json", *admin))):
+        pass
+    assert hmac not in listed
+
+    login = jaas("SCRAM-SHA-256", created["token"], hmac).replace(";", " tokenauth=true;")
+    settings = tmp_path / "token.properties"
+    settings.write_text(format_properties({**secured.client("SASL_SSL", "admin"), "sasl.jaas.config": login}))
+    job = ["--command-config", str(settings)]
+    ok(ruslo("topic", "list", *job))
+    renewed = json.loads(ok(ruslo("token", "renew", created["token"], "-o", "json", *admin)))
+    assert renewed["expires_at_ms"] >= created["expires_at_ms"]
+    ok(ruslo("token", "expire", created["token"], "--yes", *admin))
+    while created["token"] in ok(ruslo("token", "list", *admin)):
+        pass
+    assert "SASL_AUTHENTICATION_FAILED" in ruslo("topic", "list", *job).stderr
+    assert ruslo("token", "renew", created["token"], *admin).exit_code == 1

@@ -33,6 +33,9 @@ COMMANDS = {
         "ruslo.cli.acl.acl", "acl", "List, create and delete ACLs, and explain what they decide."
     ),
     "quota": LazyCommand("ruslo.cli.quota.quota", "quota", "Show and change client quotas."),
+    "token": LazyCommand(
+        "ruslo.cli.token.token", "token", "Create, list, renew and expire delegation tokens."
+    ),
     "cluster": LazyCommand(
         "ruslo.cli.cluster.cluster", "cluster", "Show nodes and health, move replicas, elect leaders."
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 import click
 
@@ -52,6 +53,11 @@ def print_fields(fields: Iterable[tuple[str, object]]) -> None:
     width = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
         click.echo(f"{name.ljust(width)}  {value}")
+
+
+def shown_time(timestamp_ms: int) -> str:
+    """Local time with its UTC offset."""
+    return datetime.fromtimestamp(timestamp_ms / 1000).astimezone().isoformat(sep=" ", timespec="seconds")
 
 
 def print_json(value: object) -> None:

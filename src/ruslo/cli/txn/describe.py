@@ -40,7 +40,7 @@ def describe(transactional_ids: tuple[str, ...], bootstrap: str, output: str) ->
 
 
 def _print_view(view: TransactionView) -> None:
-    from ruslo.cli.txn.view import shown_time
+    from ruslo.cli.terminal.output import shown_time
 
     found = view.description
     started = None if found.start_ms is None else shown_time(found.start_ms)

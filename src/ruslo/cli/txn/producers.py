@@ -37,7 +37,8 @@ def producers(scopes: list[Scope], bootstrap: str, output: str) -> None:
     """
     from dataclasses import asdict
 
-    from ruslo.cli.txn.view import producer_rows, shown_time
+    from ruslo.cli.terminal.output import shown_time
+    from ruslo.cli.txn.view import producer_rows
 
     async def gather(admin: Admin) -> list[ProducerRow]:
         return await producer_rows(admin, scopes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ruslo.client.wire.by_topic import indexes_by_topic
@@ -103,11 +102,6 @@ def partitions_of(metadata: ClusterMetadata, scopes: Iterable[Scope]) -> list[To
         existing = [each.partition for each in metadata.topic(topic).partitions]
         found.update(TopicPartition(topic, number) for number in (existing if numbers is None else numbers))
     return sorted(found)
-
-
-def shown_time(timestamp_ms: int) -> str:
-    """Local time with its UTC offset."""
-    return datetime.fromtimestamp(timestamp_ms / 1000).astimezone().isoformat(sep=" ", timespec="seconds")
 
 
 def now_ms() -> int:
