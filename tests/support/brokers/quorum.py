@@ -187,11 +187,15 @@ class QuorumCluster:
                 node.wait_until_ready()
         return self
 
+    def admin(self) -> Admin:
+        """A client that gives up early: a test asks again."""
+        return Admin(self.bootstrap, api_timeout_ms=2_000)
+
     def quorum(self) -> Quorum:
         """The quorum as a running broker describes it."""
 
         async def describe() -> Quorum:
-            async with Admin(self.bootstrap, api_timeout_ms=2_000) as admin:
+            async with self.admin() as admin:
                 return await admin.quorum.describe()
 
         return asyncio.run(describe())

@@ -169,7 +169,9 @@ def test_the_report_lists_properties_without_effect_and_unknown_ones() -> None:
         {
             **COMBINED,
             "num.io.threads": "3",
+            "listener.name.plaintext.num.io.threads": "4",
             "listener.name.plaintext.ssl.client.auth": "none",
+            "listener.name.plaintext.plain.sasl.jaas.config": "Login required;",
             "rsm.config.bucket": "b",
             "log.retention.hour": "3",
             "my.own": "x",
@@ -177,6 +179,8 @@ def test_the_report_lists_properties_without_effect_and_unknown_ones() -> None:
         }
     ).report()
     assert report.without_effect == [
+        "listener.name.plaintext.num.io.threads",
+        "listener.name.plaintext.plain.sasl.jaas.config",
         "listener.name.plaintext.ssl.client.auth",
         "num.io.threads",
         "rsm.config.bucket",

@@ -11,6 +11,7 @@ from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.raft.quorum_state import NO_NODE
 from ruslo.machines.raft.rpc import RaftFetchRequest, RaftFetchResponse, ReplicaKey
+from ruslo.model.acls import Operation, ResourceType
 from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import METADATA_TOPIC_ID
 from ruslo.protocol.messages.fetch_request import FetchPartition, FetchRequest
@@ -32,6 +33,8 @@ _ANY_HIGH_WATERMARK = (1 << 63) - 1
 
 
 async def handle(services: NodeServices, request: FetchRequest, context: RequestContext) -> FetchResponse:
+    # The metadata log holds SCRAM credentials and delegation tokens.
+    context.require(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     version = context.api_version
     if version < TOPIC_IDS_MIN_VERSION:
         return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)

@@ -12,7 +12,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ruslo.broker.quorum import rpc_codec
 from ruslo.broker.scheduling.background_tasks import BackgroundTasks, cancel_all
@@ -31,9 +30,7 @@ from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
 from ruslo.net.channel import Channel, ChannelSettings
 from ruslo.net.channel_security import UNPROTECTED, ChannelSecurity
 from ruslo.net.errors import BrokerUnreachable
-
-if TYPE_CHECKING:
-    pass
+from ruslo.net.tls.errors import TlsError
 from ruslo.protocol.apis import API_BY_KEY
 
 logger = logging.getLogger(__name__)
@@ -43,6 +40,9 @@ _PROBE_DELAYS_S = (0.0, 0.03, 0.1, 0.3)
 to listen."""
 _WATCH_INTERVAL_S = 1.0
 """Interval between two attempts to connect to a node that is only watched."""
+_LOGIN_ERRORS = frozenset(
+    (ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.UNSUPPORTED_SASL_MECHANISM, ErrorCode.ILLEGAL_SASL_STATE)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,8 @@ class Peers:
         self._addresses: dict[int, tuple[str, int]] = {}
         self._once_connected: set[tuple[int, tuple[str, int]]] = set()
         self._watch_again_at_s: dict[int, float] = {}
+        self._refusals: dict[int, str] = {}
+        """Why a node refuses this one, as it was logged last."""
         self._tasks = BackgroundTasks()
         self._closed = False
 
@@ -117,6 +119,9 @@ class Peers:
             async with asyncio.timeout(self._settings.request_timeout_ms / 1000):
                 connection = await self._connect(node_id, address)
             response = await self._exchange(connection, request)
+            if response.error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                fix = "Add the principal of this node to super.users, or allow it CLUSTER_ACTION"
+                self._log_refusal(node_id, address, f"CLUSTER_AUTHORIZATION_FAILED. {fix}")
         except (KafkaError, ProtocolError, TimeoutError, OSError) as error:
             logger.debug("node %d at %s:%d did not respond to %s: %s", node_id, *address, request, error)
         if not self._closed:
@@ -172,10 +177,22 @@ class Peers:
         except BrokerUnreachable as error:
             if error.refused and (node_id, address) in self._once_connected and not self._closed:
                 self._on_gone(node_id)
+            if isinstance(error.__cause__, TlsError):
+                self._log_refusal(node_id, address, str(error.__cause__))
+            raise
+        except KafkaError as error:
+            if error.code in _LOGIN_ERRORS:
+                self._log_refusal(node_id, address, str(error))
             raise
         self._once_connected.add((node_id, address))
         self._tasks.start(self._probe_when_lost(node_id, address, connection))
         return connection
+
+    def _log_refusal(self, node_id: int, address: tuple[str, int], reason: str) -> None:
+        """Requests are repeated several times a second: the same reason is logged once."""
+        if self._refusals.get(node_id) != reason:
+            self._refusals[node_id] = reason
+            logger.warning("node %d at %s:%d refuses this node: %s", node_id, *address, reason)
 
     async def _probe_when_lost(self, node_id: int, address: tuple[str, int], connection: Channel) -> None:
         await connection.wait_closed()

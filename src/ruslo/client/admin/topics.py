@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ruslo.client.wire.by_topic import by_topic
 from ruslo.client.wire.cluster import Cluster
-from ruslo.client.wire.metadata import TopicInfo
+from ruslo.client.wire.metadata import ClusterMetadata, TopicInfo
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
 from ruslo.model.topics import TopicPartition
@@ -97,15 +97,17 @@ class Topics:
         return results
 
     async def _wait_for_leaders(self, names: Sequence[str]) -> None:
-        """Brokers learn of a new topic shortly after the controller has responded."""
+        """Brokers learn of a new topic shortly after the controller has responded.
+
+        A user may be allowed to create a topic but not to describe it: such a topic is not waited for.
+        """
         if not names:
             return
         pause_s = 0.005
         async with asyncio.timeout(_LEADER_WAIT_S):
             while True:
                 metadata = await self._cluster.metadata(names)
-                found = [metadata.topics.get(name) for name in names]
-                if all(topic and all(p.leader_id >= 0 for p in topic.partitions) for topic in found):
+                if all(_has_leaders(metadata, name) for name in names):
                     return
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, 0.2)
@@ -177,6 +179,14 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
         ],
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in topic.configs.items()],
     )
+
+
+def _has_leaders(metadata: ClusterMetadata, name: str) -> bool:
+    topic = metadata.topics.get(name)
+    if topic is None:
+        error = metadata.errors.get(name)
+        return error is not None and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return all(partition.leader_id >= 0 for partition in topic.partitions)
 
 
 def _raise_not_controller(codes: Iterable[int]) -> None:
