@@ -12,10 +12,25 @@ import pytest
 
 from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.topics import NewTopic
-from ruslo.model.errors import KafkaError
+from ruslo.client.settings.channel_security import channel_security
+from ruslo.client.wire.raw import RawClient
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.topics import TopicPartition
+from ruslo.net.channel import ChannelSettings
+from ruslo.records.builder import build_batch
+from ruslo.records.record import Record
 from tests.support.brokers.kafka import ApacheKafka
 from tests.support.brokers.quorum import QuorumNode
+from tests.support.brokers.secured import (
+    ClusterPorts,
+    SecuredQuorumNode,
+    client_settings,
+    cluster_properties,
+    scram_options,
+    write_certificates,
+)
 from tests.support.network.ports import free_port
+from tests.support.tools.java_tools import run_tool
 from tests.support.tools.programs import require_tool
 
 
@@ -71,6 +86,65 @@ def test_a_broker_of_ruslo_under_a_controller_of_kafka(tmp_path: Path) -> None:
             asyncio.run(scenario())
         finally:
             broker.stop()
+
+
+def test_a_secured_broker_of_ruslo_under_a_controller_of_kafka(tmp_path: Path) -> None:
+    """SCRAM between the brokers, PLAIN to the controller, all of it over TLS."""
+    write_certificates(tmp_path)
+    kafka_ports = ClusterPorts(free_port(), free_port(), free_port(), free_port())
+    voters = {"controller.quorum.voters": f"1@127.0.0.1:{kafka_ports.controller}"}
+    kafka = SecuredKafka(
+        tmp_path / "kafka",
+        quorum="static",
+        port=kafka_ports.plaintext,
+        controller_port=kafka_ports.controller,
+        properties=voters | cluster_properties(tmp_path, kafka_ports, "broker,controller"),
+    )
+    ruslo = SecuredQuorumNode(
+        tmp_path / "ruslo",
+        node_id=2,
+        cluster_id=kafka.cluster_id,
+        port=free_port(),
+        controller_port=free_port(),
+        properties=voters,
+        roles="broker",
+    )
+
+    def admin(user: str) -> Admin:
+        client = client_settings(tmp_path, ruslo.clients, "SASL_SSL", user, "SCRAM-SHA-512")
+        return Admin(ruslo.clients, settings=ChannelSettings(security=channel_security(client)))
+
+    async def scenario() -> None:
+        async with admin("admin") as super_user, admin("bob") as bob:
+            # The same topic partition on both, led by either: each broker replicates from the other.
+            await create(super_user, NewTopic("t", assignments={0: [1, 2], 1: [2, 1]}))
+            batches = {
+                TopicPartition("t", index): build_batch([Record(0, 0, None, b"book")]) for index in (0, 1)
+            }
+            await RawClient(super_user.cluster).produce(batches)
+            for partition in (await super_user.topics.describe("t")).partitions:
+                assert set(partition.isr) == {1, 2}
+            # This broker forwards the request to Kafka's controller, which decides about the client.
+            denied = await bob.topics.create([NewTopic("denied", 1, 1)])
+            error = denied["denied"]
+            assert isinstance(error, KafkaError)
+            assert error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+    with kafka:
+        ruslo.start()
+        try:
+            asyncio.run(scenario())
+        finally:
+            ruslo.stop()
+
+
+class SecuredKafka(ApacheKafka):
+    """Kafka's tool formats it with the SCRAM users of a secured cluster."""
+
+    def format(self) -> None:
+        arguments = ["format", "-t", self.cluster_id, "-c", str(self.properties_file), *scram_options()]
+        result = run_tool("kafka.tools.StorageTool", *arguments)
+        assert result.returncode == 0, result.stdout + result.stderr
 
 
 def wait_until_listening(port: int, timeout_s: float = 90) -> None:
