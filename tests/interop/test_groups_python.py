@@ -32,15 +32,16 @@ class PythonMember:
     def __init__(self, bootstrap: str, group: str, topic: str, **settings: object) -> None:
         self.read: list[tuple[int, int]] = []
         self.consumer = KafkaConsumer(
-            topic,
             bootstrap_servers=bootstrap,
             group_id=group,
             auto_offset_reset="earliest",
             heartbeat_interval_ms=200,
-            # The client may join before it knows its topic; it then assigns nothing and refreshes later.
-            metadata_max_age_ms=1000,
             **settings,
         )
+        # A client that joins before it knows its topic assigns nothing until a metadata refresh, which this
+        # client sometimes gives up ("Metadata refresh: failed Cancelled").
+        assert self.consumer.partitions_for_topic(topic)
+        self.consumer.subscribe([topic])
 
     @property
     def assigned(self) -> set[int]:
