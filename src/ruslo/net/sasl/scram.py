@@ -26,7 +26,6 @@ from typing import NamedTuple
 
 from ruslo.model.scram import (
     MIN_ITERATIONS,
-    SALT_BYTES,
     ScramCredential,
     ScramMechanism,
     salted_password,
@@ -54,34 +53,28 @@ class ScramAccount(NamedTuple):
 
     credential: ScramCredential
     identity: Identity
+    exists: bool = True
+    """False: no password opens the account."""
 
 
-_ENUMERATION_GUARD = secrets.token_bytes(32)
-"""Makes the salts of users that do not exist: the same for each attempt, unknown to clients."""
-
-
-def _unknown_account(mechanism: ScramMechanism, user: str) -> ScramAccount:
-    """An account that no password opens."""
-    # Real users have another salt for each mechanism, so these must differ, too.
-    name = f"{mechanism.name} {user}".encode()
-    salt = hmac.digest(_ENUMERATION_GUARD, name, "sha256")[:SALT_BYTES]
+def unknown_account(mechanism: ScramMechanism, user: str, salt: bytes, iterations: int) -> ScramAccount:
+    """The account of a user that does not exist: it has a salt like any other."""
     size = hashlib.new(mechanism.digest).digest_size
-    credential = ScramCredential(salt, secrets.token_bytes(size), secrets.token_bytes(size), MIN_ITERATIONS)
-    return ScramAccount(credential, Identity(user))
+    credential = ScramCredential(salt, secrets.token_bytes(size), secrets.token_bytes(size), iterations)
+    return ScramAccount(credential, Identity(user), exists=False)
 
 
 @dataclass(slots=True)
 class ScramServer:
     mechanism: ScramMechanism
-    find_account: Callable[[str, bool], ScramAccount | None]
-    """The account of a user, or of the token with this id if the flag is set; None if it is unknown."""
+    find_account: Callable[[str, bool], ScramAccount]
+    """The account of a user, or of the token with this id if the flag is set."""
     identity: Identity | None = None
     _client_first: str = ""
     _server_first: str = ""
     _gs2_header: str = ""
     _nonce: str = ""
     _account: ScramAccount | None = None
-    _known: bool = False
 
     def respond(self, message: bytes) -> bytes:
         text = _decoded(message)
@@ -102,10 +95,9 @@ class ScramServer:
                 f"user {user!r} requested another authorization id",
                 "Authentication failed: Client requested an authorization id that is different from username",
             )
-        self._known = account is not None
-        self._account = account or _unknown_account(self.mechanism, user)
+        self._account = account
         self._nonce = client_nonce + secrets.token_urlsafe(_NONCE_BYTES)
-        credential = self._account.credential
+        credential = account.credential
         salt = base64.b64encode(credential.salt).decode()
         self._server_first = f"r={self._nonce},s={salt},i={credential.iterations}"
         return self._server_first
@@ -128,7 +120,7 @@ class ScramServer:
         client_signature = hmac.digest(credential.stored_key, exchange, digest)
         client_key = _xor(base64.b64decode(proof), client_signature)
         stored_key = hashlib.new(digest, client_key).digest()
-        if not hmac.compare_digest(stored_key, credential.stored_key) or not self._known:
+        if not hmac.compare_digest(stored_key, credential.stored_key) or not account.exists:
             raise AuthenticationFailed(f"unknown user {account.identity.user!r} or wrong password")
         self.identity = account.identity
         signature = base64.b64encode(hmac.digest(credential.server_key, exchange, digest)).decode()
