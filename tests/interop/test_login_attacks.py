@@ -33,12 +33,15 @@ from ruslo.protocol.messages.sasl_authenticate_request import SaslAuthenticateRe
 from ruslo.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from ruslo.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from ruslo.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
+from tests.support.brokers.metrics import Scrape, http_request
 from tests.support.brokers.ruslo import RusloNode
 from tests.support.brokers.secured import SCRAM, USERS, Secured, add_scram_users, secured_node
 from tests.support.clients.raw_client import RawClient, connected, frame
 from tests.support.network.oauth_provider import AUDIENCE, ISSUER, OAuthProvider
+from tests.support.network.ports import free_port
 
 OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+METRICS = f"127.0.0.1:{free_port()}"
 FAILURE = "Authentication failed during authentication due to invalid credentials with SASL mechanism "
 
 
@@ -67,6 +70,9 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
             "sasl.oauthbearer.expected.issuer": ISSUER,
             "sasl.oauthbearer.expected.audience": AUDIENCE,
             "connection.failed.authentication.delay.ms": "20",
+            "listener.name.sasl_plaintext.scram-sha-256.connections.max.reauth.ms": "600000",
+            "listener.name.sasl_plaintext.scram-sha-512.connections.max.reauth.ms": "1",
+            "ruslo.metrics.listener": METRICS,
         }
         secured = secured_node(RusloNode, folder, properties)
         secured.node.start()
@@ -308,7 +314,6 @@ async def test_a_new_key_of_the_provider_is_found_without_a_restart(target: Targ
 async def test_another_principal_is_refused_when_a_client_authenticates_again(target: Target) -> None:
     async with connected(target.address) as client:
         assert (await log_in(client, "alice", USERS["alice"], "SCRAM-SHA-256")).error_code == 0
-        assert (await log_in(client, "alice", USERS["alice"], "SCRAM-SHA-256")).error_code == 0
         assert await is_served(client)
         refused = await log_in(client, "bob", USERS["bob"], "SCRAM-SHA-256")
         assert refused.error_message == (
@@ -319,6 +324,51 @@ async def test_another_principal_is_refused_when_a_client_authenticates_again(ta
         assert (await log_in(client, "alice", USERS["alice"], "SCRAM-SHA-256")).error_code == 0
         assert await choose(client, "PLAIN") is ErrorCode.SASL_AUTHENTICATION_FAILED
         assert await client.read_to_the_end() == b""
+
+
+async def test_a_client_whose_session_has_ended_is_closed_at_its_next_request(target: Target) -> None:
+    async with connected(target.address) as client:
+        response = await log_in(client, "alice", USERS["alice"], "SCRAM-SHA-512")
+        assert (response.error_code, response.session_lifetime_ms) == (0, 1)
+        with pytest.raises(asyncio.IncompleteReadError):
+            await use_for_ever(client)
+
+
+async def use_for_ever(client: RawClient) -> None:
+    while True:
+        await client.call(MetadataRequest(topics=[]), MetadataResponse)
+
+
+async def test_a_client_whose_session_does_not_end_may_not_authenticate_again(target: Target) -> None:
+    async with connected(target.address) as client:
+        await choose(client, "PLAIN")
+        token = PlainClient("alice", Secret(USERS["alice"])).respond(b"")
+        assert (await authenticate(client, token)).error_code == 0
+        assert await choose(client, "PLAIN") is ErrorCode.ILLEGAL_SASL_STATE
+        assert await is_served(client)
+
+
+async def test_log_ins_are_counted_by_listener(target: Target) -> None:
+    before = await login_counts()
+    async with connected(target.address) as client:
+        assert (await log_in(client, "alice", USERS["alice"], "SCRAM-SHA-256")).error_code == 0
+    for _ in range(2):
+        async with connected(target.address) as client:
+            assert (await log_in(client, "alice", "wrong", "SCRAM-SHA-256")).error_code
+    assert [now - then for now, then in zip(await login_counts(), before, strict=True)] == [1, 2]
+
+
+async def login_counts() -> list[float]:
+    """Successful and failed log-ins on the SASL listener."""
+    _, text = await http_request(METRICS, "/metrics")
+    scrape = Scrape(text)
+    counts = []
+    for result in ("successful", "failed"):
+        name = f"kafka_server_socket_server_metrics_{result}_authentication_total"
+        count = scrape.value(name, listener="SASL_PLAINTEXT")
+        assert count is not None
+        counts.append(count)
+    return counts
 
 
 async def test_failing_log_ins_in_the_old_form_are_closed(target: Target) -> None:

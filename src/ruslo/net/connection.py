@@ -82,6 +82,8 @@ class ConnectionOwner(Protocol):
         """The client sent an invalid request: its connection is being closed."""
         ...
 
+    def authentication_succeeded(self, connection: Connection) -> None: ...
+
     def authentication_failed(self, connection: Connection, mechanism: str, reason: str) -> None: ...
 
     def connection_closed(self, connection: Connection) -> None: ...
@@ -247,6 +249,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def authenticated(self, result: Authenticated) -> None:
         """Serve the client as this principal, until its session expires."""
+        self._owner.authentication_succeeded(self)
         self.principal = result.principal
         # The permissions and quotas of the requests before the authentication are those of User:ANONYMOUS.
         self.session = None

@@ -106,6 +106,9 @@ class Server:
         self._servers: list[asyncio.Server] = []
         self.listener_names: list[str] = []
         self.connections: set[Connection] = set()
+        self.successful_authentications: Counter[str] = Counter()
+        """By listener. As in Kafka: TLS handshakes without SASL count, too."""
+        self.failed_authentications: Counter[str] = Counter()
         self._per_ip: Counter[str] = Counter()
         self._per_listener: Counter[str] = Counter()
         self._idle_sweeps: dict[Connection, int] = {}
@@ -241,12 +244,21 @@ class Server:
 
     def tls_established(self, connection: Connection, session: ssl.SSLObject) -> Principal:
         tls = self._security[connection.listener_name].tls
-        return ANONYMOUS if tls is None else tls.principal_of(session)
+        principal = ANONYMOUS if tls is None else tls.principal_of(session)
+        if connection.exchange is None:
+            self.authentication_succeeded(connection)
+        return principal
 
     def protocol_violated(self, connection: Connection, error: ProtocolError | TlsError) -> None:
+        if isinstance(error, TlsError):
+            self.failed_authentications[connection.listener_name] += 1
         self._warn(connection, f"closing a connection to {connection.listener_name}: {error}")
 
+    def authentication_succeeded(self, connection: Connection) -> None:
+        self.successful_authentications[connection.listener_name] += 1
+
     def authentication_failed(self, connection: Connection, mechanism: str, reason: str) -> None:
+        self.failed_authentications[connection.listener_name] += 1
         self._warn(connection, f"{mechanism or 'SASL'} authentication failed: {reason}")
 
     def _warn(self, connection: Connection, text: str) -> None:

@@ -28,6 +28,9 @@ def handle(
     exchange = None if connection is None else connection.exchange
     if connection is None or exchange is None:
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+    if not exchange.may_begin(services.clock.monotonic_ms()):
+        # As in Kafka, the connection stays open.
+        return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=exchange.mechanisms)
     try:
         exchange.choose(request.mechanism)
     except KafkaError as error:

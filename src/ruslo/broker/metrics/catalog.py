@@ -55,6 +55,13 @@ PENDING_REQUESTS = Metric("kafka_network_requestchannel_requestqueuesize", "gaug
     "Requests without a response yet: they wait for replicas, data or a coordinator.")
 CONNECTIONS = Metric("kafka_server_socket_server_metrics_connection_count", "gauge",
     "Open connections.", ("listener",))
+SUCCESSFUL_AUTHENTICATIONS = Metric(
+    "kafka_server_socket_server_metrics_successful_authentication_total", "counter",
+    "Clients that authenticated, with SASL or by a TLS handshake; repeated authentications count.",
+    ("listener",))
+FAILED_AUTHENTICATIONS = Metric(
+    "kafka_server_socket_server_metrics_failed_authentication_total", "counter",
+    "Clients that failed to authenticate, with SASL or in the TLS handshake.", ("listener",))
 IDLE_SHARE = Metric("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", "gauge",
     "Share of the last minute in which the event loop was idle: 1 is idle, 0 is fully busy.")
 

@@ -72,5 +72,16 @@ def connection_families(servers: Sequence[Server]) -> Iterator[Family]:
         catalog.CONNECTIONS,
         [Sample(labels_text({"listener": name}), open_on[name]) for name in sorted(listeners)],
     )
+    succeeded, failed = Counter[str](), Counter[str]()
+    for server in servers:
+        succeeded += server.successful_authentications
+        failed += server.failed_authentications
+    for metric, counts in (
+        (catalog.SUCCESSFUL_AUTHENTICATIONS, succeeded),
+        (catalog.FAILED_AUTHENTICATIONS, failed),
+    ):
+        yield Family(
+            metric, [Sample(labels_text({"listener": name}), counts[name]) for name in sorted(listeners)]
+        )
     pending = sum(connection.pending_responses for connection in connections)
     yield single(catalog.PENDING_REQUESTS, pending)

@@ -1,8 +1,7 @@
-"""What a node does when clients log in: counts, log lines, the audit log, the delay of a failure."""
+"""What a node does when clients log in: log lines, the audit log, the delay of a failure."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 from ruslo.broker.scheduling.background_tasks import BackgroundTasks
@@ -21,19 +20,13 @@ class Authentication:
     def __init__(self, failure_delay_s: float, audit: LoginAudit) -> None:
         self.failure_delay_s = failure_delay_s
         self._audit = audit
-        self.successes: Counter[str] = Counter()
-        """Successful log-ins by SASL mechanism."""
-        self.failures: Counter[str] = Counter()
         self.tasks = BackgroundTasks()
 
     def succeeded(self, connection: Connection) -> None:
-        mechanism = _mechanism(connection)
-        self.successes[mechanism] += 1
-        self._audit.logged_in(connection, mechanism)
+        self._audit.logged_in(connection, _mechanism(connection))
 
     def failed(self, connection: Connection, reason: str) -> None:
         mechanism = _mechanism(connection)
-        self.failures[mechanism] += 1
         connection.login_failed(mechanism, reason)
         self._audit.login_failed(connection, mechanism, reason)
 

@@ -19,6 +19,8 @@ from ruslo.net.sasl.mechanism import AuthenticationFailed, Identity, ServerMecha
 
 MAX_HANDSHAKE_BYTES = 4 * 1024
 """The largest request before a mechanism is chosen: ApiVersions or SaslHandshake."""
+MIN_REAUTHENTICATION_INTERVAL_MS = 1000
+"""As in Kafka: a client must not keep the broker busy with authentications."""
 
 
 @dataclass(slots=True)
@@ -36,6 +38,8 @@ class ServerExchange:
         self._kind: ServerMechanismKind | None = None
         self._mechanism: ServerMechanism | None = None
         self._authenticated: Authenticated | None = None
+        self._reauthenticated_ms: int | None = None
+        """When the client last began to authenticate again."""
         self.identity: Identity | None = None
         """The client; None until it is authenticated."""
 
@@ -56,6 +60,21 @@ class ServerExchange:
     @property
     def max_message_bytes(self) -> int:
         return MAX_HANDSHAKE_BYTES if self._kind is None else self._kind.max_message_bytes
+
+    def may_begin(self, now_ms: int) -> bool:
+        """Whether SaslHandshake is accepted now, and if so, remember the time.
+
+        As in Kafka, a client authenticates again only if its session ends, and once in a second.
+        """
+        if self._authenticated is None:
+            return True
+        last_ms = self._reauthenticated_ms
+        if not self._authenticated.session_ms or (
+            last_ms is not None and now_ms - last_ms < MIN_REAUTHENTICATION_INTERVAL_MS
+        ):
+            return False
+        self._reauthenticated_ms = now_ms
+        return True
 
     def choose(self, mechanism: str) -> None:
         """Begin to authenticate, or to authenticate again. Raises KafkaError."""

@@ -80,6 +80,21 @@ def test_a_client_authenticates_again_as_the_same_principal() -> None:
     )
 
 
+def test_a_client_authenticates_again_once_in_a_second() -> None:
+    exchange = new(max_session_ms=10_000)
+    assert exchange.may_begin(0)
+    exchange.choose("PLAIN")
+    exchange.authenticate(ALICE, 0)
+    assert [exchange.may_begin(now_ms) for now_ms in (1, 2, 1000, 1001)] == [True, False, False, True]
+
+
+def test_a_client_whose_session_does_not_end_cannot_authenticate_again() -> None:
+    exchange = new()
+    exchange.choose("PLAIN")
+    exchange.authenticate(ALICE, 0)
+    assert not exchange.may_begin(5000)
+
+
 def test_a_client_keeps_its_mechanism_when_it_authenticates_again() -> None:
     exchange = new()
     exchange.choose("PLAIN")
