@@ -41,7 +41,7 @@ def test_the_bash_script_is_valid(tmp_path: Path) -> None:
 
 
 def test_commands_are_completed_without_importing_them() -> None:
-    assert completions("to") == ["topic"]
+    assert completions("to") == ["topic", "token"]
     script = (
         "import sys, ruslo.cli.main as m; from click.shell_completion import BashComplete as B;"
         "B(m.cli, {}, 'ruslo', 'X').get_completions([], '');"
