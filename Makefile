@@ -5,9 +5,11 @@ ARGS ?=
 SECONDS ?=
 SEEDS ?=
 BASE ?=
+# The tests start thousands of processes. Without its files each one would compile all its modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup runtime demo test quick check soak soak-cluster soak-simulation soak-streams soak-spark bench bench-cluster bench-spark format generate wheel lock clean
+.PHONY: help setup runtime demo test quick check check-types check-text soak soak-cluster soak-simulation soak-streams soak-spark bench bench-cluster bench-spark format generate wheel lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -31,9 +33,14 @@ quick: setup ## the unit tests of what changed since main, for the inner loop (B
 		else $(BIN)/pytest -q -n 2 $$tests $(ARGS); fi
 
 check: setup ## linter, format, types, import floors, vocabulary, generated files up to date
+	@$(MAKE) --no-print-directory --output-sync=target -j 2 check-types check-text
+
+check-types:
+	$(BIN)/mypy --no-error-summary
+
+check-text:
 	$(BIN)/ruff check --quiet
 	$(BIN)/ruff format --quiet --check
-	$(BIN)/mypy --no-error-summary
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/check_words.py
 	$(BIN)/python codegen/generate.py --check
