@@ -4,12 +4,14 @@ BIN := .venv/bin
 ARGS ?=
 SECONDS ?=
 SEEDS ?=
+SETS ?=
+SEED ?=
 BASE ?=
 # The tests start thousands of processes. Without its files each one would compile all its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup runtime demo test quick check check-types check-text soak soak-cluster soak-simulation soak-streams soak-spark bench bench-cluster bench-spark format generate wheel lock clean
+.PHONY: help setup runtime demo test quick check check-types check-text soak soak-cluster soak-simulation soak-streams soak-spark soak-authorization bench bench-cluster bench-spark format generate wheel lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -66,6 +68,10 @@ soak-streams: setup ## Apache Kafka's own smoke test of Kafka Streams, exactly o
 
 soak-spark: setup ## a Spark query with driver, workers and broker killed at random; each record must arrive once
 	@RUSLO_SPARK_SOAK=1 $(BIN)/pytest -q -s tests/pipeline/test_exactly_once.py $(ARGS)
+
+soak-authorization: setup ## requests of all APIs under generated ACL sets, each response compared with Apache Kafka's (SETS=100, SEED=2)
+	@RUSLO_ACL_SETS=$(or $(SETS),100) RUSLO_ACL_SEED=$(or $(SEED),1) \
+		$(BIN)/pytest -q -s tests/interop/test_same_authorization.py --timeout=0 $(ARGS)
 
 bench: setup ## compare with Apache Kafka on this machine (ARGS="--quick", "--only records-1k", "--help")
 	@$(BIN)/python -m bench.run $(ARGS)

@@ -17,22 +17,31 @@ from typing import NamedTuple
 import pytest
 
 from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.tokens import DelegationToken
+from ruslo.client.admin.topics import NewTopic
+from ruslo.client.settings.channel_security import channel_security
+from ruslo.model.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from ruslo.model.errors import ErrorCode
 from ruslo.model.scram import MECHANISM_OF, ScramMechanism
 from ruslo.model.secret import Secret
+from ruslo.net.channel import ChannelSettings
 from ruslo.net.sasl.oauthbearer import OAuthBearerClient
 from ruslo.net.sasl.plain import PlainClient
 from ruslo.net.sasl.scram import ScramClient
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
 from ruslo.protocol.messages.api_versions_response import ApiVersionsResponse
-from ruslo.protocol.messages.fetch_request import FetchRequest
+from ruslo.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from ruslo.protocol.messages.fetch_response import FetchResponse
 from ruslo.protocol.messages.metadata_request import MetadataRequest
 from ruslo.protocol.messages.metadata_response import MetadataResponse
+from ruslo.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from ruslo.protocol.messages.produce_response import ProduceResponse
 from ruslo.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from ruslo.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from ruslo.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from ruslo.protocol.messages.sasl_handshake_response import SaslHandshakeResponse
+from tests.support.brokers.live_node import batch_of
 from tests.support.brokers.metrics import Scrape, http_request
 from tests.support.brokers.ruslo import RusloNode
 from tests.support.brokers.secured import SCRAM, USERS, Secured, add_scram_users, secured_node
@@ -73,6 +82,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
             "listener.name.sasl_plaintext.scram-sha-256.connections.max.reauth.ms": "600000",
             "listener.name.sasl_plaintext.scram-sha-512.connections.max.reauth.ms": "1",
             "ruslo.metrics.listener": METRICS,
+            "delegation.token.secret.key": "attacked",
         }
         secured = secured_node(RusloNode, folder, properties)
         secured.node.start()
@@ -410,6 +420,158 @@ async def test_a_deleted_user_is_disconnected(target: Target) -> None:
             assert (await log_in(client, "leaver", "pw", "SCRAM-SHA-256")).error_code
 
 
+async def test_a_failed_log_in_has_one_response_whatever_follows_it(target: Target) -> None:
+    """What a client sends after its failure is not handled, so that one connection waits for one delay."""
+    wrong = PlainClient("alice", Secret("wrong")).respond(b"")
+    right = PlainClient("alice", Secret(USERS["alice"])).respond(b"")
+    async with connected(target.address) as client:
+        await choose(client, "PLAIN")
+        for token in (wrong, *[right] * 500):
+            client.send(SaslAuthenticateRequest(auth_bytes=token), 2)
+        client.send(MetadataRequest(topics=[]))
+        assert (await client.receive(SaslAuthenticateResponse)).error_code
+        assert await client.read_to_the_end() == b""
+
+
+async def test_failing_log_ins_leave_nothing_behind(target: Target) -> None:
+    """Connections end with their delay, even if the client has left without reading the response."""
+    wrong = PlainClient("alice", Secret("wrong")).respond(b"")
+
+    async def fail(number: int) -> None:
+        async with connected(target.address) as client:
+            await choose(client, "PLAIN", version=number % 2)
+            if number % 2:
+                client.send(SaslAuthenticateRequest(auth_bytes=wrong), 2)
+            else:
+                client.send_bytes(frame(wrong))
+
+    before = 0
+    for attempt in range(3):
+        async with asyncio.TaskGroup() as group:
+            for number in range(300):
+                group.create_task(fail(number))
+        while await open_connections():
+            pass
+        # The first round fills caches and allocator; after that the memory stays.
+        if attempt:
+            assert resident_bytes(target.secured.node.pid) - before < 4 * 1024 * 1024
+        before = resident_bytes(target.secured.node.pid)
+
+
+async def open_connections() -> float:
+    _, text = await http_request(METRICS, "/metrics")
+    count = Scrape(text).value(
+        "kafka_server_socket_server_metrics_connection_count", listener="SASL_PLAINTEXT"
+    )
+    assert count is not None
+    return count
+
+
+async def test_a_flood_of_authentications_keeps_the_session_and_does_no_work(target: Target) -> None:
+    async with connected(target.address) as client:
+        assert (await log_in(client, "alice", USERS["alice"], "SCRAM-SHA-256")).error_code == 0
+        assert await choose(client, "SCRAM-SHA-256") is ErrorCode.NONE
+        # The second one within a second, and all after it.
+        for _ in range(500):
+            client.send(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1)
+        for _ in range(500):
+            response = await client.receive(SaslHandshakeResponse)
+            assert response.error_code == ErrorCode.ILLEGAL_SASL_STATE
+        assert await is_served(client)
+
+
+async def test_a_waiting_fetch_returns_no_records_once_its_acl_is_deleted(target: Target) -> None:
+    bob, topic_name = "User:bob", "secrets"
+    acl = Acl(ResourceType.TOPIC, topic_name, PatternType.LITERAL, bob, "*", Operation.READ, Permission.ALLOW)
+    plaintext = target.secured.addresses["PLAINTEXT"]
+    async with Admin(plaintext) as admin, connected(target.address) as client, connected(plaintext) as other:
+        await admin.acls.create([acl])
+        await admin.topics.create([NewTopic(topic_name, 1, 1)])
+        topic_id = (await admin.topics.describe(topic_name)).topic_id
+        assert (await log_in(client, "bob", USERS["bob"], "SCRAM-SHA-256")).error_code == 0
+        partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        topic = FetchTopic(topic_id=topic_id, partitions=[partition])
+        request = FetchRequest(max_wait_ms=600_000, min_bytes=1, max_bytes=1 << 20, topics=[topic])
+        client.send(request)
+        while not await waiting_requests():
+            pass
+        await admin.acls.delete([AclFilter(principal=bob)])
+        produced = await other.call(
+            ProduceRequest(
+                acks=1,
+                timeout_ms=5000,
+                topic_data=[
+                    TopicProduceData(
+                        topic_id=topic_id,
+                        partition_data=[PartitionProduceData(index=0, records=batch_of(b"secret"))],
+                    )
+                ],
+            ),
+            ProduceResponse,
+        )
+        assert produced.responses[0].partition_responses[0].error_code == 0
+        response = await client.receive(FetchResponse)
+        (result,) = response.responses[0].partitions
+        assert result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert not result.records
+
+
+async def waiting_requests() -> float:
+    _, text = await http_request(METRICS, "/metrics")
+    return Scrape(text).value("kafka_network_requestchannel_requestqueuesize") or 0
+
+
+async def log_in_by_token(client: RawClient, token: DelegationToken) -> SaslAuthenticateResponse:
+    assert await choose(client, "SCRAM-SHA-256") is ErrorCode.NONE
+    scram = ScramClient(ScramMechanism.SCRAM_SHA_256, token.token_id, token.hmac, token_auth=True)
+    first = await authenticate(client, scram.respond(b""))
+    return await authenticate(client, scram.respond(bytes(first.auth_bytes)))
+
+
+def admin_of_alice(target: Target) -> Admin:
+    settings = target.secured.client("SASL_PLAINTEXT", "alice", "PLAIN")
+    return Admin(target.address, settings=ChannelSettings(security=channel_security(settings)))
+
+
+async def test_a_removed_token_ends_its_connections(target: Target) -> None:
+    async with admin_of_alice(target) as admin, connected(target.address) as client:
+        token = await admin.tokens.create()
+        assert (await log_in_by_token(client, token)).error_code == 0
+        await admin.tokens.expire(token.hmac)
+        assert await client.read_to_the_end() == b""
+        async with connected(target.address) as again:
+            assert (await log_in_by_token(again, token)).error_code
+
+
+async def test_an_expired_token_ends_its_session(target: Target) -> None:
+    async with admin_of_alice(target) as admin, connected(target.address) as client:
+        token = await admin.tokens.create(max_lifetime_ms=1500)
+        response = await log_in_by_token(client, token)
+        assert (response.error_code, response.session_lifetime_ms <= 1500) == (0, True)
+        with pytest.raises(asyncio.IncompleteReadError):
+            await use_for_ever(client)
+        # In its last millisecond the token still logs in, for a session of a millisecond.
+        refused = ErrorCode.NONE
+        while refused is ErrorCode.NONE:
+            async with connected(target.address) as again:
+                refused = ErrorCode((await log_in_by_token(again, token)).error_code)
+        assert refused is ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
+async def test_old_versions_of_tls_are_refused(target: Target, version: ssl.TLSVersion) -> None:
+    """The client would accept weak ciphers, too; the broker sends the alert protocol_version and closes."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    with pytest.warns(DeprecationWarning, match="deprecated"):
+        context.minimum_version = context.maximum_version = version
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    for protocol in ("SSL", "SASL_SSL"):
+        async with connected(target.secured.addresses[protocol]) as client:
+            client.send_bytes(client_hello(context))
+            alert = await client.read_to_the_end()
+            assert (alert[0], alert[-2:]) == (0x15, b"\x02\x46")
+
+
 async def test_three_thousand_clients_of_a_wrong_protocol_write_a_few_lines(target: Target) -> None:
     """TLS on a plain listener, plain requests on a TLS listener, HTTP on both: closed at once."""
     hello = client_hello()
@@ -432,9 +594,9 @@ async def test_three_thousand_clients_of_a_wrong_protocol_write_a_few_lines(targ
     assert len(target.log().splitlines()) - lines < 10
 
 
-def client_hello() -> bytes:
-    sent = ssl.MemoryBIO()
-    session = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), sent, server_hostname="localhost")
+def client_hello(context: ssl.SSLContext | None = None) -> bytes:
+    sent, context = ssl.MemoryBIO(), context or ssl.create_default_context()
+    session = context.wrap_bio(ssl.MemoryBIO(), sent, server_hostname="localhost")
     with pytest.raises(ssl.SSLWantReadError):
         session.do_handshake()
     return sent.read()

@@ -15,6 +15,7 @@ from ruslo.config.definition import REQUIRED, ConfigProblem, InvalidConfig, base
 from ruslo.config.dynamic import usable_overrides
 from ruslo.config.keys.broker import BROKER
 from ruslo.config.listeners import (
+    METRICS_LISTENER_NAME,
     Endpoint,
     HostPort,
     parse_host_port,
@@ -247,6 +248,7 @@ class BrokerConfig:
         """The configuration with the values of one listener, and of one of its SASL mechanisms.
 
         ``listener.name.NAME.MECHANISM.KEY`` overrides ``listener.name.NAME.KEY``, which overrides ``KEY``.
+        Only the listener's own ``ssl.client.auth`` applies to SASL_SSL (KIP-684).
         """
         view = copy(self)
         prefix = f"listener.name.{listener_name.lower()}."
@@ -255,6 +257,8 @@ class BrokerConfig:
             for name, text in self._effective.items()
             if name.startswith(prefix) and (base := name.removeprefix(prefix)) in BROKER
         }
+        if self.security_protocols.get(listener_name.upper()) == "SASL_SSL":
+            overrides.setdefault("ssl.client.auth", "none")
         if mechanism is not None:
             prefix += f"{mechanism.lower()}."
             overrides |= {
@@ -334,6 +338,8 @@ class BrokerConfig:
             return True
         listener_name = name.split(".")[2].upper()
         protocol = self.security_protocols.get(listener_name, "")
+        if listener_name == METRICS_LISTENER_NAME and not protocol and base.startswith("ssl."):
+            protocol = self.str("ruslo.metrics.security.protocol")
         if base.startswith("ssl."):
             return protocol.endswith("SSL")
         return protocol.startswith("SASL") if base.startswith("sasl.") else protocol != ""

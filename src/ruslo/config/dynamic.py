@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ruslo.config.definition import ConfigKey, Dynamic, InvalidConfig, base_name
@@ -12,6 +12,21 @@ from ruslo.config.keys.broker import BROKER, BROKER_DYNAMIC_ONLY
 _ONLY_PER_LISTENER: Final = ("ssl.keystore.", "ssl.truststore.", "ssl.key.password")
 # The only listener.name.NAME.KEY configs that can be set for all brokers.
 _CLUSTER_WIDE_PER_LISTENER: Final = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+
+
+def fixed_listener_keys(names: Iterable[str], listeners: Iterable[str]) -> list[str]:
+    """The configs of these listeners that an open listener does not follow, such as its users and mechanisms.
+
+    As in Kafka, only its certificates and its connection limits can change.
+    """
+    prefixes = tuple(f"listener.name.{listener.lower()}." for listener in listeners)
+    return sorted(
+        name
+        for name in names
+        if name.startswith(prefixes)
+        and not base_name(name).startswith(_ONLY_PER_LISTENER)
+        and base_name(name) not in _CLUSTER_WIDE_PER_LISTENER
+    )
 
 
 def dynamic_key(name: str) -> ConfigKey | None:

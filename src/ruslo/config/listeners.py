@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 
 from ruslo.config.definition import ConfigProblem, InvalidConfig
 
+METRICS_LISTENER_NAME = "METRICS"
+"""The listener of ``ruslo.metrics.listener`` in ``listener.name.metrics.KEY``."""
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # Two listeners can share a port only if one uses IPv4 and the other IPv6 (KIP-797).
 IP_FAMILIES = 2

@@ -27,6 +27,7 @@ from ruslo.model.acls import (
     Permission,
     ResourceType,
 )
+from ruslo.model.hosts import canonical_host
 from ruslo.model.principals import Principal
 
 _INCLUDE_DESCRIBE = (
@@ -132,7 +133,7 @@ class Authorizer:
         covered = False
         for acl in self._rules.get(resource_type, _NO_RULES).covering(name):
             covered = True
-            if acl.principal not in (named, WILDCARD_PRINCIPAL) or acl.host not in (WILDCARD, host):
+            if acl.principal not in (named, WILDCARD_PRINCIPAL) or not _is_from(acl, host):
                 continue
             if acl.permission == Permission.ALLOW:
                 if allowing is None and _includes(acl.operation, operation):
@@ -160,7 +161,7 @@ class Authorizer:
                 for acl in acls
                 if acl.permission == permission
                 and acl.principal in (named, WILDCARD_PRINCIPAL)
-                and acl.host in (WILDCARD, host)
+                and _is_from(acl, host)
                 and acl.operation in (Operation.ALL, operation)
             }
 
@@ -179,6 +180,13 @@ class Authorizer:
 
 
 _NO_RULES = _ResourceRules()
+
+
+def _is_from(acl: Acl, host: str) -> bool:
+    """Whether the rule applies to clients from this host."""
+    return acl.host in (WILDCARD, host) or (
+        ":" in acl.host and canonical_host(acl.host) == canonical_host(host)
+    )
 
 
 def _includes(granted: int, operation: Operation) -> bool:

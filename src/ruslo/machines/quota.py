@@ -15,14 +15,17 @@ A quota belongs to a user, to a client id, to both, or to a default of each. The
 8                 default       the clients with the client id
 ==  ============  ============  ===================================
 
-Usage is measured over the last windows (``quota.window.num``, ``quota.window.size.seconds``). A client that
-exceeds its quota must wait as long as it takes until its rate over the windows is the quota again.
+Clients may use the quota of several windows at once (``quota.window.num``, ``quota.window.size.seconds``). A
+client that exceeds that must wait as long as it takes until all that its clients used is within the quota.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil, inf
 from typing import Final, NamedTuple, TypeAlias
+
+from ruslo.model.hosts import canonical_host
 
 PRODUCE: Final = "producer_byte_rate"
 FETCH: Final = "consumer_byte_rate"
@@ -43,64 +46,58 @@ class Windows(NamedTuple):
     size_ms: int = 1000
 
 
-class Rate:
-    """An amount per second over the last windows, as Kafka's sampled rates."""
-
-    __slots__ = ("_samples", "_windows")
-
-    def __init__(self, windows: Windows) -> None:
-        self._windows = windows
-        self._samples: list[tuple[int, float]] = []
-        """Start and amount of each window, the oldest first."""
-
-    def record(self, amount: float, now_ms: int) -> None:
-        self._forget(now_ms)
-        samples = self._samples
-        if samples and now_ms - samples[-1][0] < self._windows.size_ms:
-            start_ms, before = samples[-1]
-            samples[-1] = (start_ms, before + amount)
-        else:
-            samples.append((now_ms, amount))
-
-    def measure(self, now_ms: int) -> float:
-        self._forget(now_ms)
-        return sum(amount for _, amount in self._samples) * 1000 / self.span_ms(now_ms)
-
-    def span_ms(self, now_ms: int) -> int:
-        """The time that the rate covers: all windows but the newest at least, so a new client is not held
-        back because of its first request."""
-        elapsed_ms = now_ms - self._samples[0][0] if self._samples else 0
-        full, size_ms = self._windows.number - 1, self._windows.size_ms
-        missing = full - elapsed_ms // size_ms
-        return max(elapsed_ms + max(missing, 0) * size_ms, 1)
-
-    def _forget(self, now_ms: int) -> None:
-        oldest_ms = now_ms - self._windows.number * self._windows.size_ms
-        while self._samples and self._samples[0][0] <= oldest_ms:
-            self._samples.pop(0)
-
-
 class Meter:
-    """The usage of the clients that share a quota, and its bound."""
+    """The usage of the clients that share a quota, and its bound.
 
-    __slots__ = ("bound", "rate")
+    It is a bucket that drains at the rate of the quota and has room for all windows but the newest: Kafka's
+    sampled rates admit the same burst. They would exceed the quota of many clients, though: each client waits
+    for the excess that it finds, so the clients wait at the same time and not one after the other.
+    """
 
-    def __init__(self, windows: Windows) -> None:
-        self.rate = Rate(windows)
-        self.bound = float("inf")
+    __slots__ = ("_last_ms", "_level", "_max_debt_s", "_windows", "bound")
+
+    def __init__(self, windows: Windows, bound: float, max_debt_s: float = inf) -> None:
+        """``max_debt_s``: usage beyond what takes so long to drain is forgotten."""
+        self._windows = windows
+        self._level = 0.0
+        self._last_ms = 0
+        self._max_debt_s = max_debt_s
+        self.bound = bound
         """The quota, per second."""
 
     def throttle_ms(self, amount: float, now_ms: int) -> int:
         """Record an amount; returns how long the client must wait, 0 within its quota."""
-        self.rate.record(amount, now_ms)
-        observed = self.rate.measure(now_ms)
-        if observed <= self.bound:
-            return 0
-        return round((observed - self.bound) / self.bound * self.rate.span_ms(now_ms))
+        self._drain(now_ms)
+        self._level = min(self._level + amount, self._burst + self._max_debt_s * self.bound)
+        return self._drained_ms(self._burst)
 
-    def unrecord(self, amount: float, now_ms: int) -> None:
+    def admit_ms(self, amount: float, now_ms: int) -> int:
+        """Record an amount that is within the quota and return 0, else return how long until it is.
+
+        An amount that is larger than a burst is admitted once nothing is owed, so its client is not held back
+        for ever.
+        """
+        self._drain(now_ms)
+        waits_ms = self._drained_ms(max(self._burst - amount, 0.0))
+        if not waits_ms:
+            self._level += amount
+        return waits_ms
+
+    def unrecord(self, amount: float) -> None:
         """What was recorded was not used after all."""
-        self.rate.record(-amount, now_ms)
+        self._level = max(self._level - amount, 0.0)
+
+    @property
+    def _burst(self) -> float:
+        return (self._windows.number - 1) * self._windows.size_ms / 1000 * self.bound
+
+    def _drain(self, now_ms: int) -> None:
+        drained = (now_ms - self._last_ms) / 1000 * self.bound
+        self._level, self._last_ms = max(self._level - drained, 0.0), now_ms
+
+    def _drained_ms(self, level: float) -> int:
+        """How long until the bucket is at this level."""
+        return ceil(max(self._level - level, 0.0) / self.bound * 1000)
 
 
 class TokenBucket:
@@ -139,14 +136,16 @@ class ClientMeters(NamedTuple):
 
 NO_METERS: Final = ClientMeters(None, None, None)
 _MAX_METERS: Final = 100_000
-"""Beyond this many clients with a quota of their own all meters start again."""
+"""Beyond this many clients with a quota of their own all meters and buckets start again."""
 
 
 class ClientQuotas:
     """The quotas of users and client ids, with the usage of each."""
 
-    def __init__(self, windows: Windows) -> None:
+    def __init__(self, windows: Windows, mutation_windows: Windows) -> None:
+        """``mutation_windows``: those of ``controller_mutation_rate`` (``controller.quota.window.num`` …)."""
         self.windows = windows
+        self._mutation_windows = mutation_windows
         self._quotas: dict[Entity, dict[str, float]] = {}
         self._meters: dict[tuple[str, str | None, str | None], Meter] = {}
         """By quota, and by the user and client id that its clients share."""
@@ -160,7 +159,7 @@ class ClientQuotas:
     def replace(self, quotas: Mapping[Entity, Mapping[str, float]]) -> None:
         self._quotas = {entity: dict(values) for entity, values in quotas.items() if entity[0][0] != IP}
         self._rates_of_ips = {
-            entity[0][1]: values[CONNECTION]
+            None if (ip := entity[0][1]) is None else canonical_host(ip): values[CONNECTION]
             for entity, values in quotas.items()
             if entity[0][0] == IP and CONNECTION in values
         }
@@ -185,12 +184,14 @@ class ClientQuotas:
         key = (shared[0], shared[1])
         bucket = self._buckets.get(key)
         if bucket is None or bucket.bound != bound:
-            bucket = self._buckets[key] = TokenBucket(self.windows, bound, now_ms)
+            if len(self._buckets) >= _MAX_METERS:
+                self._buckets.clear()
+            bucket = self._buckets[key] = TokenBucket(self._mutation_windows, bound, now_ms)
         return bucket
 
     def connection_rate(self, ip: str) -> float | None:
         """New connections per second from an address; None without a quota."""
-        return self._rates_of_ips.get(ip, self._rates_of_ips.get(None))
+        return self._rates_of_ips.get(canonical_host(ip), self._rates_of_ips.get(None))
 
     def bound(self, key: str, user: str, client_id: str) -> tuple[float, str | None, str | None] | None:
         """The quota that applies, and the user and client id that its clients share; None without one."""
@@ -207,7 +208,11 @@ class ClientQuotas:
         bound, shared_user, shared_client = found
         if len(self._meters) >= _MAX_METERS:
             self._meters.clear()
-        meter = self._meters.setdefault((key, shared_user, shared_client), Meter(self.windows))
+        # Waits of request quotas are limited, so those of clients that go on would never end.
+        max_debt_s = self.windows.number * self.windows.size_ms / 1000 if key == REQUEST else inf
+        meter = self._meters.setdefault(
+            (key, shared_user, shared_client), Meter(self.windows, bound, max_debt_s)
+        )
         meter.bound = bound
         return meter
 

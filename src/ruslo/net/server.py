@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ruslo.model.errors import ConfigError, ProtocolError
-from ruslo.model.log_ids import log_ids
+from ruslo.model.log_ids import log_ids, one_line
 from ruslo.model.principals import ANONYMOUS, Principal
 from ruslo.model.scram import MECHANISM_OF
 from ruslo.net.connection import Connection, FrameHandler
@@ -264,7 +264,7 @@ class Server:
     def _warn(self, connection: Connection, text: str) -> None:
         """Once per address and interval: a client in a reconnect loop must not fill the log."""
         if self._warnings.admits(connection.peer_host, asyncio.get_running_loop().time()):
-            logger.warning("%s", text, extra=log_ids(connection=connection.peer))
+            logger.warning("%s", one_line(text), extra=log_ids(connection=connection.peer))
 
     def connection_closed(self, connection: Connection) -> None:
         self.connections.discard(connection)
@@ -277,13 +277,20 @@ class Server:
             self._all_closed.set()
 
     def close_logins(self, users: Collection[str], tokens: Collection[str]) -> None:
-        """Close the connections that logged in with SCRAM as one of the users, or with one of the tokens."""
+        """Close the connections that logged in with SCRAM as one of the users, or with one of the tokens.
+
+        A client in the middle of its log-in may have got the account already, so it has to begin again.
+        """
         for connection in list(self.connections):
             exchange = connection.exchange
-            identity = None if exchange is None else exchange.identity
-            if exchange is None or identity is None or exchange.mechanism_name not in MECHANISM_OF:
+            if exchange is None or exchange.mechanism_name not in MECHANISM_OF:
                 continue
-            if identity.token_id in tokens or (identity.token_id is None and identity.user in users):
+            identity = exchange.identity
+            if (
+                identity is None
+                or identity.token_id in tokens
+                or (identity.token_id is None and identity.user in users)
+            ):
                 connection.close()
 
     def _over_limit(self, connection: Connection) -> str | None:

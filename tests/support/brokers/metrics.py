@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Iterable
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -34,17 +35,21 @@ class Scrape:
         return [dict(labels) for each, labels in self._values if each == name]
 
 
-async def http_request(address: str, path: str, method: str = "GET") -> tuple[int, str]:
+async def http_request(
+    address: str, path: str, method: str = "GET", context: ssl.SSLContext | None = None
+) -> tuple[int, str]:
     """Return the status and body of the response."""
     request = f"{method} {path} HTTP/1.1\r\nHost: {address}\r\n\r\n"
-    status, _, body = await raw_http_request(address, request.encode())
+    status, _, body = await raw_http_request(address, request.encode(), context)
     return status, body
 
 
-async def raw_http_request(address: str, request: bytes) -> tuple[int, str, str]:
+async def raw_http_request(
+    address: str, request: bytes, context: ssl.SSLContext | None = None
+) -> tuple[int, str, str]:
     """Return status, head and body; status 0 if the connection ended without a response."""
     host, _, port = address.rpartition(":")
-    reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=context)
     try:
         writer.write(request)
         response = (await reader.read()).decode()

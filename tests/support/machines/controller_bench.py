@@ -343,7 +343,7 @@ class AdminNode:
         self.lost_data = LostDataList()
         self.apis = broker_catalog()
         self.gateway = LocalGateway(self)
-        self.quotas = ClientQuotas(Windows())
+        self.quotas = ClientQuotas(Windows(), Windows())
         self.authorization: Authorization | None = None
         self.check_config = lambda config: None
         self.producer_ids = ProducerIds(

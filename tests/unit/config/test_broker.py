@@ -17,6 +17,11 @@ COMBINED = {
     "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
     "controller.quorum.bootstrap.servers": "localhost:9093",
 }
+OUTSIDE = {
+    **COMBINED,
+    "listeners": "PLAINTEXT://:9092,OUTSIDE://:9094,CONTROLLER://:9093",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUTSIDE:SASL_SSL,CONTROLLER:PLAINTEXT",
+}
 
 
 def config(**changes: str) -> BrokerConfig:
@@ -41,6 +46,24 @@ def test_typed_access() -> None:
         node.bool("num.partitions")
     with pytest.raises(KeyError):
         node.int("no.such.key")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("ssl.endpoint.identification.algorithm", "LDAPS"),
+        ("listener.name.plaintext.ssl.endpoint.identification.algorithm", "LDAPS"),
+        ("sasl.oauthbearer.assertion.file", "/etc/assertion"),
+        ("sasl.oauthbearer.assertion.template.file", "/etc/template"),
+    ],
+)
+def test_a_security_setting_that_would_be_ignored_is_refused(key: str, value: str) -> None:
+    with pytest.raises(InvalidConfig) as rejection:
+        BrokerConfig.from_properties({**COMBINED, key: value})
+    assert [problem.key for problem in rejection.value.problems] in (
+        [key],
+        [key.removeprefix("listener.name.plaintext.")],
+    )
 
 
 def test_all_mistakes_are_reported_at_once() -> None:
@@ -193,9 +216,7 @@ def test_the_report_lists_properties_without_effect_and_unknown_ones() -> None:
 def test_properties_of_a_listener_have_an_effect_if_it_has_that_protocol() -> None:
     report = BrokerConfig.from_properties(
         {
-            **COMBINED,
-            "listeners": "PLAINTEXT://:9092,OUTSIDE://:9094,CONTROLLER://:9093",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OUTSIDE:SASL_SSL,CONTROLLER:PLAINTEXT",
+            **OUTSIDE,
             "listener.name.outside.ssl.client.auth": "none",
             "listener.name.outside.plain.sasl.jaas.config": "x",
             "listener.name.outside.max.connections": "10",
@@ -207,6 +228,20 @@ def test_properties_of_a_listener_have_an_effect_if_it_has_that_protocol() -> No
         "listener.name.gone.max.connections",
         "listener.name.plaintext.sasl.enabled.mechanisms",
     ]
+
+
+@pytest.mark.parametrize(
+    ("own", "effective", "warned"),
+    [({}, "none", True), ({"listener.name.outside.ssl.client.auth": "requested"}, "requested", False)],
+)
+def test_only_the_listeners_own_client_auth_applies_to_sasl(
+    own: dict[str, str], effective: str, warned: bool
+) -> None:
+    node = BrokerConfig.from_properties({**OUTSIDE, "ssl.client.auth": "required", **own})
+    assert node.of_listener("OUTSIDE").str("ssl.client.auth") == effective
+    assert node.of_listener("PLAINTEXT").str("ssl.client.auth") == "required"
+    warnings = node.report().warnings
+    assert any("does not apply to the listener OUTSIDE" in each for each in warnings) == warned
 
 
 def test_a_plain_node_has_nothing_to_report() -> None:

@@ -116,6 +116,18 @@ def test_a_prefix_of_a_star_is_not_a_wildcard() -> None:
     assert not allowed(made, name="orders")
 
 
+def test_an_ipv6_host_matches_in_every_spelling() -> None:
+    spellings = ("2001:db8::1", "2001:db8:0:0:0:0:0:1", "2001:0DB8::0001")
+    for spelling in spellings:
+        denied = authorizer(acl(), acl(host=spelling, permission=Permission.DENY))
+        for host in spellings:
+            assert not allowed(denied, host=host)
+            assert allowed(authorizer(acl(host=spelling)), host=host)
+        assert allowed(denied, host="2001:db8::2")
+    assert not allowed(authorizer(acl(host="::1")), host="?")
+    assert not allowed(authorizer(acl(host="fe80::1%eth0")), host="fe80::1%eth1")
+
+
 def test_hosts_and_wildcard_principals() -> None:
     made = authorizer(acl(host=HOST), acl("public", principal="User:*"))
     assert allowed(made)

@@ -89,6 +89,8 @@ class _PendingRequest(NamedTuple):
     connection: Connection
     client_id: str | None
     session: ClientSession
+    busy_ns: int | None = None
+    """How long a request that waits kept the event loop busy before; None: it does not wait."""
 
     @property
     def ids(self) -> dict[str, dict[str, object]]:
@@ -194,6 +196,8 @@ class Dispatcher:
             self._start(connection.hold(), pending, self._respond_in_parts(pending, served, *parts, context))
             return
         response = self._call(pending, served, request, context)
+        if session.meters.request is not None and isawaitable(response):
+            pending = pending._replace(busy_ns=stats.now_ns() - pending.begun_ns)
         if isinstance(response, asyncio.Future):
             # The future of a coordinator needs no task: thousands of commits a second come this way.
             response.add_done_callback(
@@ -357,8 +361,12 @@ class Dispatcher:
         """Tell the client how long it must wait, and let it wait (KIP-219)."""
         if not hasattr(response, "throttle_time_ms"):
             return
-        if pending.session.meters.request is not None and not pending.api.cluster_action:
-            busy_ns = pending.stats.now_ns() - pending.begun_ns
+        # Before the log-in all clients are ANONYMOUS: with a quota, one of them could hold up the others.
+        has_quota = pending.session.meters.request is not None and not pending.connection.awaits_login
+        if has_quota and not pending.api.cluster_action:
+            busy_ns = pending.busy_ns
+            if busy_ns is None:
+                busy_ns = pending.stats.now_ns() - pending.begun_ns
             now_ms = self._services.clock.monotonic_ms()
             waits_ms = pending.session.throttle_ms(None, 0, busy_ns, now_ms)
             response.throttle_time_ms = max(response.throttle_time_ms, waits_ms)

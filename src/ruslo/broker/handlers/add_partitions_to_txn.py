@@ -24,7 +24,7 @@ def handle(services: Services, request: AddPartitionsToTxnRequest, context: Requ
         context.require(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     else:
         context.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
-        refusal = _refusal(request, context)
+        refusal = _refusal(services, request, context)
         if refusal is not None:
             return refusal
         return transactions.submit(request.v3_and_below_transactional_id, request, version)
@@ -33,7 +33,9 @@ def handle(services: Services, request: AddPartitionsToTxnRequest, context: Requ
     return transactions.add_partitions_here(request, version)
 
 
-def _refusal(request: AddPartitionsToTxnRequest, context: RequestContext) -> Message | None:
+def _refusal(
+    services: Services, request: AddPartitionsToTxnRequest, context: RequestContext
+) -> Message | None:
     """If one topic is denied, none of the partitions is added; None if all are allowed.
 
     Internal topics are always denied: coordinators add those themselves.
@@ -49,10 +51,17 @@ def _refusal(request: AddPartitionsToTxnRequest, context: RequestContext) -> Mes
     }
     if not denied:
         return None
+    known = services.metadata.image.topics.by_name
+
+    def code_of(topic: str, partition: int) -> ErrorCode:
+        if topic in denied:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if topic not in known or not 0 <= partition < len(known[topic].partitions):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.OPERATION_NOT_ATTEMPTED
+
     codes = {
-        TopicPartition(topic.name, index): ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        if topic.name in denied
-        else ErrorCode.OPERATION_NOT_ATTEMPTED
+        TopicPartition(topic.name, index): code_of(topic.name, index)
         for topic in topics
         for index in topic.partitions
     }

@@ -65,18 +65,18 @@ def submit_allowed_topics(
     if not denied:
         return submit(request)
     refused: Any = error_response(
-        _with_topics(request, denied),
+        with_topics(request, denied),
         KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
         context.api_version,
     )
     if not allowed:
         return refused  # type: ignore[no-any-return]
     return then(
-        submit(_with_topics(request, allowed)), lambda response: response.topics.extend(refused.topics)
+        submit(with_topics(request, allowed)), lambda response: response.topics.extend(refused.topics)
     )
 
 
-def _with_topics(request: Any, topics: list[Any]) -> Any:
+def with_topics(request: Any, topics: list[Any]) -> Any:
     changed = copy(request)
     changed.topics = topics
     return changed

@@ -10,10 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from ruslo.broker.handlers.services import NodeServices
+from ruslo.broker.requests.config_access import require_config_access
 from ruslo.broker.requests.context import RequestContext
 from ruslo.config.alteration import replace_broker
+from ruslo.config.dynamic import fixed_listener_keys
 from ruslo.machines.controller.config_image import BROKER, CLUSTER_DEFAULT
 from ruslo.machines.controller.state import CORDONED_LOG_DIRS
+from ruslo.model.acls import Operation
 from ruslo.model.errors import ConfigError, ErrorCode, KafkaError
 
 Change: TypeAlias = Callable[[Mapping[str, str], bool], Mapping[str, str]]
@@ -27,6 +30,8 @@ def broker_change_error(
     if context.forwarded:
         return None  # The forwarding broker has validated it.
     try:
+        # First of all: a validation reads the files that the change names, and its errors tell about them.
+        require_config_access(context, Operation.ALTER_CONFIGS, BROKER, resource_name)
         _check_broker_change(services, context, resource_name, change)
     except KafkaError as error:
         return error
@@ -49,6 +54,16 @@ def _check_broker_change(
             "to that broker",
         )
     new = change(current, per_broker)
+    names = [each.listener_name for each in services.config.listeners]
+    fixed = [
+        name for name in fixed_listener_keys({*current, *new}, names) if current.get(name) != new.get(name)
+    ]
+    if fixed:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"{fixed[0]} cannot change while its listener is open: set it in the property file and restart "
+            "the broker",
+        )
     changed = replace_broker(services.dynamic_config.current, new, per_broker=per_broker)
     try:
         services.check_config(changed)

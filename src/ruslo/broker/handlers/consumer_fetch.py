@@ -64,6 +64,10 @@ class ConsumerFetch:
     _responds_at_once: bool = False
     """Waiting would not change the response, or must not delay it."""
     _reply: PendingResponse | None = None
+    _busy_before_ns: int = 0
+    """The time that the request took before it waited."""
+    _resumed_ns: int = 0
+    """When the wait ended; 0 without one."""
     _leaders: set[int] = field(default_factory=set)
     """Brokers that the response names as leaders."""
 
@@ -203,6 +207,7 @@ class ConsumerFetch:
 
     def wait(self, reply: PendingResponse) -> None:
         self._reply = reply
+        self._busy_before_ns = self._busy_ns()
         delayed = DelayedFetch(
             self._delayed_fetches(),
             self._min_bytes - self._size,
@@ -219,6 +224,7 @@ class ConsumerFetch:
         assert self._reply is not None
         if self._reply.abandoned:
             return
+        self._resumed_ns = self._handler.stats.now_ns()
         self.read()
         self._reply.send(self.response())
 
@@ -265,13 +271,12 @@ class ConsumerFetch:
         meters = session.meters
         if meters is NO_METERS:
             return 0
-        stats, clock = self._handler.stats, self._handler.clock
-        now_ms = clock.monotonic_ms()
-        waits_ms = session.throttle_ms(meters.fetch, self._size, stats.now_ns() - self._begun_ns, now_ms)
-        if waits_ms > 0 and meters.fetch is not None:
-            # The response is empty: the client fetches the same records again.
-            meters.fetch.unrecord(self._size, now_ms)
-        return waits_ms
+        # A client that must wait gets an empty response, and fetches the same records again.
+        return session.admit_ms(meters.fetch, self._size, self._busy_ns(), self._handler.clock.monotonic_ms())
+
+    def _busy_ns(self) -> int:
+        """How long the request kept the event loop busy; a fetch that waits does not."""
+        return self._busy_before_ns + self._handler.stats.now_ns() - (self._resumed_ns or self._begun_ns)
 
     def _throttled(self, throttle_ms: int) -> Sequence[Chunk]:
         out = bytearray(9 if self._version >= FLEXIBLE_FROM else 8)

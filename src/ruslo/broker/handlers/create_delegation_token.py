@@ -60,6 +60,13 @@ def may_use_tokens(services: NodeServices, context: RequestContext) -> bool:
     return protocol != "SSL" or context.principal != ANONYMOUS
 
 
+async def renew_or_expire(services: ControllerServices, request: Message, context: RequestContext) -> Message:
+    """The controller's handler of RenewDelegationToken and ExpireDelegationToken."""
+    if context.forwarded or may_use_tokens(services, context):
+        return await controller_changes.handle(services, request, context)
+    raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+
+
 async def forward(services: Services, request: Message, context: RequestContext) -> Message:
     """What a broker does with the requests that create, renew or expire a token."""
     if may_use_tokens(services, context):

@@ -69,14 +69,20 @@ def _refusal(
     name = requested.name if requested.name is not None else topics.name_of(requested.topic_id)
     if name is None:
         return None
+    by_id = requested.name is None
+    if by_id and context.allows(Operation.DELETE, ResourceType.TOPIC, name):
+        # An id is not a secret, so DELETE is enough.
+        return None
     describable = context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
-    if describable and (
-        name not in topics.by_name or context.allows(Operation.DELETE, ResourceType.TOPIC, name)
+    if (
+        not by_id
+        and describable
+        and (name not in topics.by_name or context.allows(Operation.DELETE, ResourceType.TOPIC, name))
     ):
         return None
     return DeletableTopicResult(
-        name=name if describable or requested.name is not None else None,
-        topic_id=requested.topic_id if requested.name is None else ZERO_UUID,
+        name=name if describable or not by_id else None,
+        topic_id=requested.topic_id if by_id else ZERO_UUID,
         error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         error_message=None,
     )

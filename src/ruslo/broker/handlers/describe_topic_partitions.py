@@ -50,7 +50,9 @@ def handle(
         if topic is None:
             is_valid = topic_name_problem(name) is None
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid else ErrorCode.INVALID_TOPIC_EXCEPTION
-            response.topics.append(_failed(name, error))
+            failed = _failed(name, error)
+            failed.topic_authorized_operations = context.authorized_operations(ResourceType.TOPIC, name)
+            response.topics.append(failed)
             continue
         index = first_index if name == first_name else 0
         if remaining == 0:

@@ -3,7 +3,7 @@
 v0-3 have one key, v4+ several with an error for each (KIP-699). v1: the key type: 0 a group, 1 a
 transactional id, 2 a share group's partition (v6), which has no coordinator in this release.
 
-The first request creates the coordinator's topic.
+The first request of a client that may describe one of its keys creates the coordinator's topic.
 """
 
 from __future__ import annotations
@@ -28,9 +28,20 @@ def handle(
     services: Services, request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     topic = _topic_of(services, request.key_type)
-    if topic is not None and topic.name not in services.metadata.image.topics.by_name:
+    if (
+        topic is not None
+        and topic.name not in services.metadata.image.topics.by_name
+        and _describes_any(request, context)
+    ):
         return _create_and_find(services, topic, request, context)
     return _find_all(services, request, context)
+
+
+def _describes_any(request: FindCoordinatorRequest, context: RequestContext) -> bool:
+    """Whether the client may describe one of the keys."""
+    keys = request.coordinator_keys if context.api_version >= BATCHED_MIN_VERSION else [request.key]
+    resource = _RESOURCES[request.key_type]
+    return any(context.allows(Operation.DESCRIBE, resource, key, audited=False) for key in keys)
 
 
 def _topic_of(services: Services, key_type: int) -> InternalTopic | None:

@@ -24,7 +24,7 @@ from itertools import islice
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.metadata.controller_id import controller_id
 from ruslo.broker.metadata.topic_responses import TopicQuery
-from ruslo.broker.requests.access import NOT_REQUESTED, OPEN
+from ruslo.broker.requests.access import NOT_REQUESTED, OPEN, operation_bits
 from ruslo.broker.requests.context import RequestContext, cluster_operations
 from ruslo.broker.scheduling.scheduler import Priority, for_each
 from ruslo.machines.controller.image import MetadataImage
@@ -181,17 +181,24 @@ def _describe_requested(
                 return _failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, requested.name)
             is_valid = topic_name_problem(requested.name) is None
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid else ErrorCode.INVALID_TOPIC_EXCEPTION
-            return _failed(error, requested.name)
+            operations = (
+                NOT_REQUESTED
+                if query.access is None
+                else operation_bits(query.access, ResourceType.TOPIC, requested.name)
+            )
+            return _failed(error, requested.name, operations=operations)
     return services.topic_responses.get(image, topic, query)
 
 
-def _failed(error: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> MetadataResponseTopic:
+def _failed(
+    error: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID, *, operations: int = NOT_REQUESTED
+) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=error,
         name=name,
         topic_id=topic_id,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=NOT_REQUESTED,
+        topic_authorized_operations=operations,
     )
 
 

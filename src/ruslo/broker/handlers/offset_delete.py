@@ -9,6 +9,7 @@ from ruslo.model.acls import Operation, ResourceType
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.offset_delete_request import OffsetDeleteRequest
 from ruslo.protocol.messages.offset_delete_response import (
+    OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
@@ -32,7 +33,10 @@ def handle(services: Services, request: OffsetDeleteRequest, context: RequestCon
         for topic in denied
     ]
     accepted = OffsetDeleteRequest(group_id=request.group_id, topics=allowed)
-    return then(
-        services.groups.submit(request.group_id, accepted, context),
-        lambda response: response.topics.extend(refused),
-    )
+
+    def complete(response: OffsetDeleteResponse) -> None:
+        # An error of the group is the whole response.
+        if not response.error_code:
+            response.topics += refused
+
+    return then(services.groups.submit(request.group_id, accepted, context), complete)

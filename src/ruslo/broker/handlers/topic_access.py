@@ -7,7 +7,7 @@ looks there first.
 from __future__ import annotations
 
 from ruslo.broker.metadata.loader import MetadataLoader
-from ruslo.broker.requests.access import Access
+from ruslo.broker.requests.access import NO_ACCESS, Access
 from ruslo.model.acls import Operation, ResourceType
 
 
@@ -27,12 +27,15 @@ def _allows(
     metadata: MetadataLoader,
     api: str,
 ) -> bool:
-    """An id that is unknown is allowed: its error says that the topic does not exist."""
+    """An id that is unknown is allowed: its error says that the topic does not exist.
+
+    Not so with ``NO_ACCESS``, which denies whatever the request names.
+    """
     if topic in granted:
         return True
     name = topic if isinstance(topic, str) else metadata.image.topics.name_of(topic)
     if name is None:
-        return True
+        return access is not NO_ACCESS
     if not access.allows(operation, ResourceType.TOPIC, name, api):
         return False
     granted.add(topic)

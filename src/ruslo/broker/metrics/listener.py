@@ -1,7 +1,8 @@
 """The HTTP listener: ``/metrics`` for Prometheus, ``/health/live`` and ``/health/ready`` for probes.
 
 It runs on the node's event loop, so a response of ``/health/live`` proves that the event loop runs. It reads
-only the head of a request, with limits of size and time, and closes the connection after the response.
+only the head of a request, with limits of size and time, and closes the connection after the response. With
+TLS it serves HTTPS.
 
 A new connection is always accepted: idle connections cannot keep a probe out. If there are too many, the
 listener closes an old one.
@@ -19,8 +20,13 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from ruslo.broker.metrics.exposition import CONTENT_TYPE
+from ruslo.broker.metrics.http_streams import HttpStreams
 from ruslo.broker.scheduling.background_tasks import cancel_all
 from ruslo.model.errors import ConfigError
+from ruslo.net.log_throttle import LogThrottle
+from ruslo.net.server import MAX_WARNED_ADDRESSES, WARNING_INTERVAL_S, TlsListener
+from ruslo.net.tls.errors import TlsError
+from ruslo.net.tls.layer import TlsLayer
 
 MAX_HEAD_BYTES = 16 * 1024
 MAX_CONNECTIONS = 64
@@ -64,13 +70,21 @@ class MetricsListener:
         """Open connections, the oldest first."""
         self._one_at_a_time = asyncio.Lock()
         """Held by a scrape: two at the same time would take twice the slices of the event loop."""
+        self._warnings = LogThrottle(WARNING_INTERVAL_S, MAX_WARNED_ADDRESSES)
 
-    async def listen(self, host: str, port: int) -> int:
+    async def listen(self, host: str, port: int, tls: TlsListener | None = None) -> int:
         """Return the port, which the kernel chooses if ``port`` is 0. Raises ConfigError."""
+
+        def streams() -> HttpStreams:
+            return HttpStreams(self._accepted, self._tls_failed, MAX_HEAD_BYTES)
+
+        def encrypted() -> TlsLayer:
+            assert tls is not None
+            return TlsLayer(streams(), tls.context, server_side=True)
+
+        loop = asyncio.get_running_loop()
         try:
-            self._server = await asyncio.start_server(
-                self._accepted, host or None, port, limit=MAX_HEAD_BYTES
-            )
+            self._server = await loop.create_server(streams if tls is None else encrypted, host or None, port)
         except OSError as error:
             why = "another process listens there" if error.errno == errno.EADDRINUSE else error.strerror
             raise ConfigError(
@@ -96,6 +110,15 @@ class MetricsListener:
         task = loop.create_task(self._serve(exchange, reader, writer))
         self._exchanges[exchange] = task
         task.add_done_callback(lambda _: self._exchanges.pop(exchange, None))
+
+    def _tls_failed(self, host: str, error: TlsError, received: bytes) -> None:
+        """Warn once per address and interval: probes come every few seconds."""
+        now_s = asyncio.get_running_loop().time()
+        for address, count in self._warnings.end_intervals(now_s):
+            logger.warning("%d more TLS connections from %s to the metrics listener failed", count, address)
+        if self._warnings.admits(host, now_s):
+            fix = "; use the scheme https in the scrape config and in probes" if received else ""
+            logger.warning("closing a connection from %s to the metrics listener: %s%s", host, error, fix)
 
     def _close_one(self, now_s: float) -> None:
         """Close a connection of the address with most of them: a silent one, or else the oldest."""

@@ -24,6 +24,7 @@ from ruslo.config.broker import BrokerConfig
 from ruslo.config.validators import split_host_port
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ConfigError
+from ruslo.net.server import TlsListener
 
 Source = Callable[[], Iterable[Family]]
 LISTENER_KEY = "ruslo.metrics.listener"
@@ -53,8 +54,11 @@ class NodeMetrics:
             lambda: request_families(self.requests),
         ]
 
-    async def start(self) -> None:
-        """Raises ConfigError if the user configured the address and it cannot be used."""
+    async def start(self, tls: TlsListener | None = None) -> None:
+        """``tls``: the listener serves HTTPS.
+
+        Raises ConfigError if the user configured the address and it cannot be used.
+        """
         self.loop.start()
         address = self._config.opt_str(LISTENER_KEY)
         if not address:
@@ -63,7 +67,7 @@ class NodeMetrics:
         assert parts is not None, "the configuration was checked"
         host, port = parts
         try:
-            actual = await self._listener.listen(host, port)
+            actual = await self._listener.listen(host, port, tls)
         except ConfigError as error:
             if self._config.is_set(LISTENER_KEY):
                 raise
@@ -71,7 +75,7 @@ class NodeMetrics:
             logger.warning("%s", error)
             return
         self.address = f"[{host}]:{actual}" if ":" in host else f"{host}:{actual}"
-        logger.info("metrics at http://%s/metrics", self.address)
+        logger.info("metrics at %s://%s/metrics", "http" if tls is None else "https", self.address)
 
     async def stop(self) -> None:
         self.loop.stop()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ruslo.broker.security.credentials import Credentials
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.jaas import JaasLogin, parse_jaas
+from ruslo.config.listeners import METRICS_LISTENER_NAME
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ConfigError
 from ruslo.model.scram import MECHANISM_OF
@@ -49,12 +50,17 @@ _USER_PREFIX = "user_"
 class NodeSecurity:
     """The security of all listeners of a node, and of its connections to other nodes."""
 
-    def __init__(self, config: BrokerConfig, credentials: Credentials, clock: Clock) -> None:
-        """Raises ConfigError for a listener that cannot be protected as configured."""
+    def __init__(
+        self, config: BrokerConfig, credentials: Credentials, clock: Clock, metrics: ListenerTls | None = None
+    ) -> None:
+        """``metrics``: the TLS of the metrics listener, which is open already.
+
+        Raises ConfigError for a listener that cannot be protected as configured.
+        """
         self._config = config
         self._credentials = credentials
         self._clock = clock
-        self._tls: dict[str, ListenerTls] = {}
+        self._tls: dict[str, ListenerTls] = {} if metrics is None else {METRICS_LISTENER_NAME: metrics}
         self._keys: list[SigningKeySet] = []
         self._listeners = {each.listener_name: self._listener(each) for each in config.listeners}
 
@@ -104,11 +110,8 @@ class NodeSecurity:
         return ListenerSecurity(tls, mechanisms)
 
     def _listener_tls(self, name: str) -> ListenerTls:
-        config = self._config.of_listener(name)
-        rules = ReplacementRules(config.bool("ssl.allow.dn.changes"), config.bool("ssl.allow.san.changes"))
-        mapper = PrincipalMapper(config.str("ssl.principal.mapping.rules"))
         is_own = name in (self._config.inter_broker_listener_name, *self._config.controller_listener_names)
-        tls = self._tls[name] = ListenerTls(tls_settings(config), mapper, rules, trusts_itself=is_own)
+        tls = self._tls[name] = _listener_tls(self._config.of_listener(name), trusts_itself=is_own)
         return tls
 
     def _mechanisms(self, name: str) -> Mapping[str, ServerMechanismKind]:
@@ -232,6 +235,24 @@ class NodeSecurity:
         raise ConfigError(f"SASL mechanism {mechanism} does not exist. Use one of {', '.join(MECHANISMS)}")
 
 
+def metrics_tls(config: BrokerConfig) -> ListenerTls | None:
+    """The TLS of the metrics listener; None if it serves plain HTTP. Raises ConfigError."""
+    protocol, listener = "ruslo.metrics.security.protocol", "ruslo.metrics.listener"
+    if config.str(protocol) == "PLAINTEXT" or not config.opt_str(listener):
+        return None
+    try:
+        return _listener_tls(config.of_listener(METRICS_LISTENER_NAME))
+    except ConfigError as error:
+        raise ConfigError(f"{listener} ({protocol}={config.str(protocol)}): {error}") from None
+
+
+def _listener_tls(config: BrokerConfig, *, trusts_itself: bool = False) -> ListenerTls:
+    """``config``: with the values of the listener."""
+    rules = ReplacementRules(config.bool("ssl.allow.dn.changes"), config.bool("ssl.allow.san.changes"))
+    mapper = PrincipalMapper(config.str("ssl.principal.mapping.rules"))
+    return ListenerTls(tls_settings(config), mapper, rules, trusts_itself=trusts_itself)
+
+
 class _OAuthSettings:
     """The OAuth properties of a broker that logs in at other brokers."""
 
@@ -266,7 +287,7 @@ def tls_settings(config: BrokerConfig) -> TlsSettings:
         protocols=config.list("ssl.enabled.protocols"),
         cipher_suites=config.list("ssl.cipher.suites"),
         client_auth=ClientAuth(config.str("ssl.client.auth")),
-        verify_host_name=config.opt_str("ssl.endpoint.identification.algorithm") == "https",
+        verify_host_name=bool(config.opt_str("ssl.endpoint.identification.algorithm")),
     )
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import TextIO
 
-from ruslo.model.log_ids import IDS
+from ruslo.model.log_ids import IDS, one_line
 
 TEXT, JSON = "text", "json"
 _SECONDS = "%Y-%m-%dT%H:%M:%S"
@@ -37,7 +37,9 @@ class TextLines(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:
         line = super().formatMessage(record)
         ids = _ids_of(record)
-        return f"{line} ({' '.join(f'{name}={value}' for name, value in ids.items())})" if ids else line
+        if not ids:
+            return line
+        return f"{line} ({' '.join(f'{name}={one_line(str(value))}' for name, value in ids.items())})"
 
 
 class JsonLines(logging.Formatter):

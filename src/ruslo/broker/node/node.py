@@ -45,7 +45,7 @@ from ruslo.broker.node.identity import (
     check_formatted,
     check_identity,
 )
-from ruslo.broker.node.listener_security import NodeSecurity
+from ruslo.broker.node.listener_security import NodeSecurity, metrics_tls
 from ruslo.broker.node.server_limits import server_limits
 from ruslo.broker.node.shared_components import SharedComponents
 from ruslo.broker.partitions.cleaner_process import Cleaner, CleanerProcess
@@ -207,7 +207,8 @@ class Node:
     async def _start_metrics(self) -> None:
         """The first step, so that a long start can be observed."""
         self._undo.push_async_callback(self.metrics.stop)
-        await self.metrics.start()
+        self._metrics_tls = metrics_tls(self.config)
+        await self.metrics.start(self._metrics_tls)
 
     def _open_storage(self) -> None:
         config = self.config
@@ -257,7 +258,7 @@ class Node:
         self.metadata = MetadataLoader()
         self.dynamic_config = DynamicConfig(config, self.metadata, node_id=config.node_id)
         credentials = Credentials(self.metadata, config.secret("delegation.token.secret.key"), self._clock)
-        self._security = NodeSecurity(config, credentials, self._clock)
+        self._security = NodeSecurity(config, credentials, self._clock, self._metrics_tls)
         self._audit = AuditLog(
             config.str("ruslo.audit.log"),
             self._clock,
@@ -266,8 +267,12 @@ class Node:
         )
         self._undo.callback(self._audit.close)
         self._authorization = authorization_of(config, self._audit, self.metadata, self.request_stop)
-        windows = Windows(config.int("quota.window.num"), config.int("quota.window.size.seconds") * 1000)
-        self._quotas = ClientQuotas(windows)
+        self._quotas = ClientQuotas(
+            *(
+                Windows(config.int(f"{prefix}.num"), config.int(f"{prefix}.size.seconds") * 1000)
+                for prefix in ("quota.window", "controller.quota.window")
+            )
+        )
         self.metadata.subscribe(self._apply_quotas)
         self._authentication = Authentication(
             config.int("connection.failed.authentication.delay.ms") / 1000, self._audit

@@ -24,6 +24,12 @@ from ruslo.protocol.messages.alter_client_quotas_response import (
 )
 from ruslo.protocol.messages.alter_configs_request import AlterConfigsRequest
 from ruslo.protocol.messages.alter_configs_response import AlterConfigsResourceResponse, AlterConfigsResponse
+from ruslo.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
+from ruslo.protocol.messages.alter_partition_reassignments_response import (
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
 from ruslo.protocol.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
 from ruslo.protocol.messages.alter_user_scram_credentials_response import (
     AlterUserScramCredentialsResponse,
@@ -42,6 +48,13 @@ from ruslo.protocol.messages.delete_acls_request import DeleteAclsRequest
 from ruslo.protocol.messages.delete_acls_response import DeleteAclsFilterResult, DeleteAclsResponse
 from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from ruslo.protocol.messages.delete_topics_response import DeletableTopicResult, DeleteTopicsResponse
+from ruslo.protocol.messages.describe_user_scram_credentials_request import (
+    DescribeUserScramCredentialsRequest,
+)
+from ruslo.protocol.messages.describe_user_scram_credentials_response import (
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
 from ruslo.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from ruslo.protocol.messages.elect_leaders_response import (
     ElectLeadersResponse,
@@ -53,6 +66,12 @@ from ruslo.protocol.messages.incremental_alter_configs_response import (
     AlterConfigsResourceResponse as IncrementalResourceResponse,
 )
 from ruslo.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+from ruslo.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
+from ruslo.protocol.messages.list_partition_reassignments_response import (
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
 from ruslo.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 from ruslo.protocol.messages.write_txn_markers_response import (
     WritableTxnMarkerPartitionResult,
@@ -163,6 +182,48 @@ def _elect_leaders(request: ElectLeadersRequest, error: KafkaError, version: int
     )
 
 
+def _alter_reassignments(
+    request: AlterPartitionReassignmentsRequest, error: KafkaError, version: int
+) -> Message:
+    return AlterPartitionReassignmentsResponse(
+        error_code=error.code,
+        error_message=error.message,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ReassignablePartitionResponse(
+                        partition_index=each.partition_index,
+                        error_code=error.code,
+                        error_message=error.message,
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _list_reassignments(
+    request: ListPartitionReassignmentsRequest, error: KafkaError, version: int
+) -> Message:
+    """The requested partitions are in the response, without replicas."""
+    return ListPartitionReassignmentsResponse(
+        error_code=error.code,
+        error_message=error.message,
+        topics=[
+            OngoingTopicReassignment(
+                name=topic.name,
+                partitions=[
+                    OngoingPartitionReassignment(partition_index=index) for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics or []
+        ],
+    )
+
+
 def _create_acls(request: CreateAclsRequest, error: KafkaError, version: int) -> Message:
     result = AclCreationResult(error_code=error.code, error_message=error.message)
     return CreateAclsResponse(results=[result] * len(request.creations))
@@ -199,6 +260,14 @@ def _alter_users(request: AlterUserScramCredentialsRequest, error: KafkaError, v
     )
 
 
+def _describe_users(request: DescribeUserScramCredentialsRequest, error: KafkaError, version: int) -> Message:
+    """As in Kafka, a result for each requested user, without its name."""
+    result = DescribeUserScramCredentialsResult(error_code=error.code, error_message=error.message)
+    return DescribeUserScramCredentialsResponse(
+        error_code=error.code, error_message=error.message, results=[result] * len(request.users or [])
+    )
+
+
 def _write_txn_markers(request: WriteTxnMarkersRequest, error: KafkaError, version: int) -> Message:
     return WriteTxnMarkersResponse(
         markers=[
@@ -226,14 +295,17 @@ _BUILDERS: dict[type[Message], _Builder] = {
     AddPartitionsToTxnRequest: _add_partitions_to_txn,
     AlterClientQuotasRequest: _alter_client_quotas,
     AlterConfigsRequest: _alter_configs,
+    AlterPartitionReassignmentsRequest: _alter_reassignments,
     AlterUserScramCredentialsRequest: _alter_users,
     CreateAclsRequest: _create_acls,
     CreatePartitionsRequest: _create_partitions,
     CreateTopicsRequest: _create_topics,
     DeleteAclsRequest: _delete_acls,
     DeleteTopicsRequest: _delete_topics,
+    DescribeUserScramCredentialsRequest: _describe_users,
     ElectLeadersRequest: _elect_leaders,
     IncrementalAlterConfigsRequest: _incremental_alter_configs,
+    ListPartitionReassignmentsRequest: _list_reassignments,
     WriteTxnMarkersRequest: _write_txn_markers,
 }
 _GROUP_APIS = (

@@ -12,6 +12,8 @@ from ruslo.model.secret import HIDDEN
 from ruslo.protocol.message import Message, Struct
 
 MAX_ITEMS = 100
+MAX_TEXT = 1_000
+"""A longer text is cut: clients choose names and tokens, some of them before they are authenticated."""
 _SECRET_FIELDS = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})
 _UUID_BYTES = 16
 
@@ -41,7 +43,12 @@ def _value(name: str, value: Any) -> Any:
         if len(data) == _UUID_BYTES:
             return uuid_to_text(data) if any(data) else None
         return f"{len(data)} bytes"
-    return value
+    return shortened(value) if isinstance(value, str) else value
+
+
+def shortened(text: str) -> str:
+    """The text, or the beginning of a long one, for a log."""
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… ({len(text)} characters)"
 
 
 def _is_sensitive(config_name: str) -> bool:

@@ -30,9 +30,22 @@ class ClientSession:
     def throttle_ms(self, meter: Meter | None, amount: int, busy_ns: int, now_ms: int) -> int:
         """Record bytes, and the time that the request took; returns how long the client must wait."""
         waits_ms = 0 if meter is None else meter.throttle_ms(amount, now_ms)
+        return max(waits_ms, self._throttle_request_ms(busy_ns, now_ms))
+
+    def admit_ms(self, meter: Meter | None, amount: int, busy_ns: int, now_ms: int) -> int:
+        """Record bytes if the client need not wait, and the time that the request took; returns its wait."""
+        waits_ms = self._throttle_request_ms(busy_ns, now_ms)
+        if meter is None:
+            return waits_ms
+        quota_ms = meter.admit_ms(amount, now_ms)
+        if waits_ms and not quota_ms:
+            meter.unrecord(amount)
+        return max(waits_ms, quota_ms)
+
+    def _throttle_request_ms(self, busy_ns: int, now_ms: int) -> int:
         request = self.meters.request
-        if request is not None:
-            # A quota of 100 percent is all the time of the event loop, of which there is one.
-            percent = busy_ns * 100 / _NS_PER_S
-            waits_ms = max(waits_ms, min(request.throttle_ms(percent, now_ms), self.quotas.windows.size_ms))
-        return waits_ms
+        if request is None:
+            return 0
+        # A quota of 100 percent is all the time of the event loop, of which there is one.
+        percent = busy_ns * 100 / _NS_PER_S
+        return min(request.throttle_ms(percent, now_ms), self.quotas.windows.size_ms)

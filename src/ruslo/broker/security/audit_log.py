@@ -6,12 +6,14 @@ written at most once a minute. What was left out is counted in the next one.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import logging.handlers
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from ruslo.broker.requests.request_summary import shortened
 from ruslo.machines.authorizer import Decision
 from ruslo.model.acls import Operation, ResourceType
 from ruslo.model.clock import Clock
@@ -104,7 +106,12 @@ class AuditLog:
         """``repeats``: each event is written, even if it is the same as one before."""
         now_s = self._clock.monotonic_ms() / 1000
         suppressed = dict(self._throttle.end_intervals(now_s))
-        key = f"{event} {principal} {host} {fields}"
+        if not repeats:
+            fields = {
+                name: shortened(value) if isinstance(value, str) else value for name, value in fields.items()
+            }
+        # The log may have to remember thousands of them.
+        key = hashlib.sha256(f"{event} {principal} {host} {fields}".encode("utf-8", "replace")).hexdigest()
         if not repeats and not self._throttle.admits(key, now_s):
             return
         line = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from ruslo.broker.requests.request_summary import shortened
 from ruslo.broker.scheduling.background_tasks import BackgroundTasks
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Authentication:
         self._audit.logged_in(connection, _mechanism(connection))
 
     def failed(self, connection: Connection, reason: str) -> None:
-        mechanism = _mechanism(connection)
+        mechanism, reason = _mechanism(connection), shortened(reason)
         connection.login_failed(mechanism, reason)
         self._audit.login_failed(connection, mechanism, reason)
 

@@ -58,12 +58,12 @@ class Credentials:
         """Finds the account of a user, or of a token if the flag is set; makes up those that do not exist."""
 
         def find(name: str, by_token: bool) -> ScramAccount:
-            found = self._token(name, mechanism) if by_token else self._user(name, mechanism)
-            if found is not None:
-                return found
+            # Made up for users that exist, too: the time must not tell which users exist.
             made_up = self._making_up()
             iterations = MIN_ITERATIONS if by_token else made_up.iterations[mechanism]
-            return unknown_account(mechanism, name, made_up.salt(mechanism, name), iterations)
+            unknown = unknown_account(mechanism, name, made_up.salt(mechanism, name), iterations)
+            found = self._token(name, mechanism) if by_token else self._user(name, mechanism)
+            return unknown if found is None else found
 
         return find
 

@@ -6,7 +6,7 @@ profile serves both. A setting that cannot be honoured is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ruslo.client.settings.sasl_keys import SASL_KEYS
 from ruslo.client.settings.tls_keys import TLS_KEYS
@@ -46,8 +46,13 @@ def is_security_setting(name: str) -> bool:
     return name.startswith(SECURITY_PREFIXES)
 
 
-def channel_security(settings: Mapping[str, str], clock: Clock | None = None) -> ChannelSecurity:
-    """How connections are protected by these settings; other settings are ignored. Raises ConfigError."""
+def channel_security(
+    settings: Mapping[str, str], clock: Clock | None = None, *, token: Callable[[], Secret] | None = None
+) -> ChannelSecurity:
+    """How connections are protected by these settings; other settings are ignored. Raises ConfigError.
+
+    ``token`` takes the place of the settings that say where the tokens of OAUTHBEARER come from.
+    """
     checked = _Settings(settings)
     protocol = (checked.text("security.protocol") or "PLAINTEXT").upper()
     if protocol == "PLAINTEXT":
@@ -56,7 +61,7 @@ def channel_security(settings: Mapping[str, str], clock: Clock | None = None) ->
     if protocol.endswith("SSL"):
         tls = client_context(_tls_settings(checked))
         context = lambda: tls  # noqa: E731
-    login = _login(checked, clock or SystemClock()) if protocol.startswith("SASL") else None
+    login = _login(checked, clock or SystemClock(), token) if protocol.startswith("SASL") else None
     return ChannelSecurity(context, login)
 
 
@@ -123,7 +128,20 @@ def _tls_settings(settings: _Settings) -> TlsSettings:
         key_password=settings.secret("ssl.key.password"),
         protocols=settings.items("ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3")),
         cipher_suites=settings.items("ssl.cipher.suites", ()),
-        verify_host_name=(settings.text("ssl.endpoint.identification.algorithm") or "https") == "https",
+        verify_host_name=_verifies_host_name(settings),
+    )
+
+
+def _verifies_host_name(settings: _Settings) -> bool:
+    key = "ssl.endpoint.identification.algorithm"
+    # Java accepts https in upper case, too; librdkafka writes none for the empty value.
+    name = settings.text(key)
+    if name is None or name.lower() == "https":
+        return True
+    if name.lower() in ("", "none"):
+        return False
+    raise ConfigError(
+        f"{key}={name} is not known. Use https, or an empty value to accept the certificate of any host"
     )
 
 
@@ -135,7 +153,7 @@ def _content(path: str) -> str:
         raise ConfigError(f"{path} cannot be read: {error.strerror}. Check the path and its owner") from None
 
 
-def _login(settings: _Settings, clock: Clock) -> ClientLogin:
+def _login(settings: _Settings, clock: Clock, token: Callable[[], Secret] | None) -> ClientLogin:
     mechanism = (settings.text("sasl.mechanism") or GSSAPI).upper()
     jaas = _jaas(settings)
     if mechanism == PLAIN or mechanism in MECHANISM_OF:
@@ -151,7 +169,7 @@ def _login(settings: _Settings, clock: Clock) -> ClientLogin:
             )
         return password_login(mechanism, user, password, token_auth=token_auth)
     if mechanism == OAUTHBEARER:
-        return bearer_login(token_source(settings, jaas, clock))
+        return bearer_login(token or token_source(settings, jaas, clock))
     if mechanism == GSSAPI:
         service = settings.text("sasl.kerberos.service.name") or (jaas and jaas.text("serviceName"))
         if not service:

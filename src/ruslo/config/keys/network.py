@@ -63,6 +63,10 @@ NETWORK_KEYS = (
     ConfigKey("ruslo.metrics.listener", STRING, "127.0.0.1:9404", HOST_PORT_OR_NONE, MEDIUM, READ_ONLY,
         "Ruslo only: host:port of the HTTP listener for /metrics, /health/live and /health/ready. Port 0 "
         "takes a free port, an empty value disables the listener."),
+    ConfigKey("ruslo.metrics.security.protocol", STRING, "PLAINTEXT", OneOf("PLAINTEXT", "SSL"), MEDIUM,
+        READ_ONLY,
+        "Ruslo only: SSL makes ruslo.metrics.listener serve HTTPS. Its TLS settings are ssl.…, or "
+        "listener.name.metrics.ssl.… for this listener only."),
     ConfigKey("ruslo.log.format", STRING, "text", OneOf("text", "json"), LOW, READ_ONLY,
         "Ruslo only: format of the node's log on stderr: text (one line per event) or json (one object per "
         "event)."),

@@ -27,8 +27,13 @@ SSL_KEYS = (
         "Client certificates: required, requested or none."),
     ConfigKey("ssl.enabled.protocols", LIST, ("TLSv1.2", "TLSv1.3"), Items(), MEDIUM, PER_BROKER,
         "Enabled TLS versions."),
-    ConfigKey("ssl.endpoint.identification.algorithm", STRING, "https", None, LOW, PER_BROKER,
-        "Algorithm that checks a server's host name against its certificate; empty disables it."),
+    *refused(
+        "no other algorithm compares host names here: use https, or leave it empty to accept the certificate "
+        "of any host",
+        ConfigKey("ssl.endpoint.identification.algorithm", STRING, "https", None, LOW, PER_BROKER,
+            "Algorithm that checks a server's host name against its certificate; empty disables it."),
+        accepted=("", "HTTPS"),
+    ),
     ConfigKey("ssl.key.password", PASSWORD, None, None, MEDIUM, PER_BROKER, "Password of the private key."),
     ConfigKey("ssl.keystore.certificate.chain", PASSWORD, None, None, MEDIUM, PER_BROKER,
         "Certificate chain in PEM format."),

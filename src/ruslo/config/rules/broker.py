@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ruslo.config.definition import ConfigProblem, InvalidConfig
 from ruslo.config.keys.broker import BROKER
 from ruslo.config.keys.group import GROUP, bounds
+from ruslo.config.listeners import METRICS_LISTENER_NAME
 from ruslo.config.validators import word_list
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def broken_rules(config: BrokerConfig) -> Iterator[ConfigProblem]:
 
 
 def warnings(config: BrokerConfig) -> list[str]:
-    """Configs that are valid but harmful."""
+    """Configs that are valid but may not do what the user expects."""
     found: list[str] = []
     heartbeat_ms, session_ms = (
         config.int("broker.heartbeat.interval.ms"),
@@ -47,6 +48,14 @@ def warnings(config: BrokerConfig) -> list[str]:
             f"broker.heartbeat.interval.ms={heartbeat_ms} is more than half of broker.session.timeout.ms="
             f"{session_ms}, so one lost heartbeat fences the broker. Lower the first or raise the second."
         )
+    client_auth = config.str("ssl.client.auth")
+    for each in config.listeners:
+        own = f"listener.name.{each.listener_name.lower()}.ssl.client.auth"
+        if client_auth != "none" and each.security_protocol == "SASL_SSL" and not config.is_set(own):
+            found.append(
+                f"ssl.client.auth={client_auth} does not apply to the listener {each.listener_name}, whose "
+                f"protocol is SASL_SSL. Set {own} if its clients need certificates, too."
+            )
     return found
 
 
@@ -114,6 +123,12 @@ def _listeners(config: BrokerConfig) -> Iterator[Problem]:
                     f"listener {name} has no security protocol",
                     f"add {name}:PLAINTEXT (or another protocol) to listener.security.protocol.map",
                 )
+    if METRICS_LISTENER_NAME in names and config.str("ruslo.metrics.security.protocol") != "PLAINTEXT":
+        yield (
+            "listeners",
+            f"ruslo.metrics.listener with TLS has the name {METRICS_LISTENER_NAME}, too",
+            "give the listener another name, or remove ruslo.metrics.security.protocol",
+        )
     early = config.list("early.start.listeners")
     for name in early:
         if name not in names and name not in config.controller_listener_names:

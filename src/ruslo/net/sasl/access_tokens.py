@@ -79,24 +79,29 @@ class TokenValidator:
     now_ms: Callable[[], int]
 
     def __call__(self, token: Secret) -> Identity:
-        from jwt import InvalidTokenError, PyJWS
+        return self.rules.check(verified_claims(token, self.keys), self.now_ms())
 
-        jws = PyJWS()
-        try:
-            header = jws.get_unverified_header(token.reveal())
-            algorithm, key_id = header.get("alg"), header.get("kid")
-            if algorithm not in ALGORITHMS:
-                raise AuthenticationFailed(
-                    f"the token is signed with {algorithm!r}; use one of {', '.join(ALGORITHMS)}"
-                )
-            for key in self.keys.find(key_id, algorithm):
-                if (payload := _verified(jws, token, key, algorithm)) is not None:
-                    return self.rules.check(_claims(payload), self.now_ms())
-        except (InvalidTokenError, UnicodeError) as error:
-            raise AuthenticationFailed(f"the token is not a valid JWT: {error}") from None
-        except RecursionError:
-            raise AuthenticationFailed("the token's header is nested too deeply") from None
-        raise AuthenticationFailed("the signature of the token is wrong")
+
+def verified_claims(token: Secret, keys: SigningKeys) -> Mapping[str, Any]:
+    """The claims of a token whose signature is right. Raises AuthenticationFailed."""
+    from jwt import InvalidTokenError, PyJWS
+
+    jws = PyJWS()
+    try:
+        header = jws.get_unverified_header(token.reveal())
+        algorithm, key_id = header.get("alg"), header.get("kid")
+        if algorithm not in ALGORITHMS:
+            raise AuthenticationFailed(
+                f"the token is signed with {algorithm!r}; use one of {', '.join(ALGORITHMS)}"
+            )
+        for key in keys.find(key_id, algorithm):
+            if (payload := _verified(jws, token, key, algorithm)) is not None:
+                return _claims(payload)
+    except (InvalidTokenError, UnicodeError) as error:
+        raise AuthenticationFailed(f"the token is not a valid JWT: {error}") from None
+    except RecursionError:
+        raise AuthenticationFailed("the token's header is nested too deeply") from None
+    raise AuthenticationFailed("the signature of the token is wrong")
 
 
 def _verified(jws: Any, token: Secret, key: PyJWK, algorithm: str) -> bytes | None:

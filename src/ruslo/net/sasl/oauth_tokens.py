@@ -14,6 +14,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 
 from ruslo.model.clock import Clock, SystemClock
@@ -42,7 +43,7 @@ class CachedToken:
             now_ms = self.clock.now_ms()
             if self._token is None or now_ms >= self._fresh_until_ms:
                 self._token = self.fetch()
-                lifetime_ms = max(_expiry_ms(self._token) - now_ms, 0)
+                lifetime_ms = max(expiry_ms(self._token) - now_ms, 0)
                 self._fresh_until_ms = now_ms + int(lifetime_ms * self.window_factor)
             return self._token
 
@@ -118,13 +119,13 @@ def _request(url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> S
         raise AuthenticationFailed(
             f"the OAuth provider at {url} refused the client: HTTP {error.code}"
         ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
         reason = getattr(error, "reason", None) or type(error).__name__
         raise AuthenticationFailed(f"no token from the OAuth provider at {url}: {reason}") from None
     return Secret(str(token))
 
 
-def _expiry_ms(token: Secret) -> int:
+def expiry_ms(token: Secret) -> int:
     """The time in the claim ``exp``; 0 if it cannot be read: then the token is fetched each time."""
     try:
         payload = token.reveal().split(".")[1]

@@ -73,7 +73,7 @@ class ScramServer:
     _client_first: str = ""
     _server_first: str = ""
     _gs2_header: str = ""
-    _nonce: str = ""
+    _own_nonce: str = ""
     _account: ScramAccount | None = None
 
     def respond(self, message: bytes) -> bytes:
@@ -96,10 +96,10 @@ class ScramServer:
                 "Authentication failed: Client requested an authorization id that is different from username",
             )
         self._account = account
-        self._nonce = client_nonce + secrets.token_urlsafe(_NONCE_BYTES)
+        self._own_nonce = secrets.token_urlsafe(_NONCE_BYTES)
         credential = account.credential
         salt = base64.b64encode(credential.salt).decode()
-        self._server_first = f"r={self._nonce},s={salt},i={credential.iterations}"
+        self._server_first = f"r={client_nonce}{self._own_nonce},s={salt},i={credential.iterations}"
         return self._server_first
 
     def _respond_final(self, text: str) -> str:
@@ -109,7 +109,9 @@ class ScramServer:
         if match is None:
             raise AuthenticationFailed("the final SCRAM message is malformed")
         without_proof, binding, nonce, _, proof = match.groups()
-        if not hmac.compare_digest(nonce, self._nonce):
+        # librdkafka before 2.6.1 repeats the client's part before it. Kafka checks only the broker's part.
+        # The proof covers all parts.
+        if not nonce.endswith(self._own_nonce):
             raise AuthenticationFailed("the nonce of the final SCRAM message is not that of this exchange")
         if base64.b64decode(binding) != self._gs2_header.encode():
             raise AuthenticationFailed(

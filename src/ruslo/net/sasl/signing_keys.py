@@ -12,6 +12,7 @@ import logging
 import urllib.error
 import urllib.request
 from collections.abc import Collection
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -70,11 +71,7 @@ class SigningKeySet:
     def find(self, key_id: str | None, algorithm: str) -> Collection[PyJWK]:
         if self._path is not None:
             self._read_file_if_changed()
-        found = [
-            key
-            for key in self._keys
-            if (key_id is None or key.key_id == key_id) and key.algorithm_name == algorithm
-        ]
+        found = matching_keys(self._keys, key_id, algorithm)
         if found:
             return found
         self._wanted.set()
@@ -105,7 +102,7 @@ class SigningKeySet:
                 "path"
             ) from None
         self._file_version = (status.st_mtime_ns, status.st_size)
-        self._keys = _parse(data, self._url)
+        self._keys = parse_keys(data, self._url)
 
     async def _refresh_for_ever(self) -> None:
         backoff_ms = self._backoff_ms
@@ -113,8 +110,8 @@ class SigningKeySet:
             self._wanted.clear()
             self._last_refresh_ms = self._clock.monotonic_ms()
             try:
-                self._keys = _parse(await asyncio.to_thread(_fetch, self._url), self._url)
-            except (OSError, ConfigError, ValueError) as error:
+                self._keys = parse_keys(await asyncio.to_thread(_fetch, self._url), self._url)
+            except (OSError, HTTPException, ConfigError, ValueError) as error:
                 logger.warning("cannot fetch the signing keys from %s: %s", self._url, error)
                 await asyncio.sleep(backoff_ms / 1000)
                 backoff_ms = min(backoff_ms * 2, self._max_backoff_ms)
@@ -150,7 +147,14 @@ def _algorithms(key: dict[str, object]) -> tuple[str | None, ...]:
     return _RSA_ALGORITHMS if key.get("kty") == "RSA" and "alg" not in key else (None,)
 
 
-def _parse(data: bytes, url: str) -> list[PyJWK]:
+def matching_keys(keys: Collection[PyJWK], key_id: str | None, algorithm: str) -> list[PyJWK]:
+    """The keys that may have signed a token."""
+    return [
+        key for key in keys if (key_id is None or key.key_id == key_id) and key.algorithm_name == algorithm
+    ]
+
+
+def parse_keys(data: bytes, url: str) -> list[PyJWK]:
     """The usable keys. Raises ConfigError if there is none."""
     from jwt import PyJWK
     from jwt.exceptions import PyJWTError
@@ -158,8 +162,8 @@ def _parse(data: bytes, url: str) -> list[PyJWK]:
     from ruslo.net.sasl.access_tokens import ALGORITHMS
 
     try:
-        listed = json.loads(data)["keys"]
-    except (ValueError, KeyError, TypeError):
+        listed = list(json.loads(data)["keys"])
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ConfigError(f"{url} is not a set of keys (JWKS): it needs a JSON object with 'keys'") from None
     keys: list[PyJWK] = []
     for each in listed:

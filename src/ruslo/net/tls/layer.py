@@ -6,6 +6,8 @@ writes is encrypted and passed on at once, so the write buffer of the network's 
 
 A connection has no receive buffer for encrypted bytes: the event loop fills the buffer that ``get_buffer``
 returns and calls ``buffer_updated`` before it reads from another connection, so all connections share one.
+
+Handshakes of clients take turns with the connections that are open (``HandshakeQueue``).
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ import threading
 from typing import Any, Protocol, cast
 
 from ruslo.net.tls.errors import TlsError, explain
+from ruslo.net.tls.handshake_queue import HandshakeQueue
 
 RECEIVE_BYTES = 256 * 1024
 HANDSHAKE_TIMEOUT_S = 15.0
 _HANDSHAKE_RECORD = 0x16
 
 _shared = threading.local()
-"""The receive buffer of each event loop, by its thread."""
+"""The receive buffer and the handshake queue of each event loop, by its thread."""
 
 
 class TlsProtocol(Protocol):
@@ -115,8 +118,15 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
                 )
                 return
         self._incoming.write(self._received[:nbytes])
-        if self._established or self._shake_hands():
+        if self._established:
             self._deliver()
+        elif not self._server_side:
+            self.continue_handshake()
+        else:
+            # What the client sends in the meantime waits in the kernel, which bounds it.
+            assert self._below is not None
+            self._below.pause_reading()
+            _handshake_queue().add(self)
 
     def eof_received(self) -> bool:
         return self._end_of_input()
@@ -130,6 +140,15 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
             self._above.resume_writing()
 
     # -- handshake -------------------------------------------------------------------------------------------
+
+    def continue_handshake(self) -> None:
+        """Process what the peer sent of its handshake, and what follows it."""
+        if self._closing or self._above is None:
+            return
+        if self._shake_hands():
+            self._deliver()
+        if self._server_side and self._reading and not self._closing and self._below is not None:
+            self._below.resume_reading()
 
     def _shake_hands(self) -> bool:
         """Continue the handshake as far as possible; returns whether it is complete."""
@@ -272,6 +291,15 @@ class TlsLayer(asyncio.BufferedProtocol, asyncio.Transport):
         self._closing = True
         if self._below is not None:
             self._below.abort()
+
+
+def _handshake_queue() -> HandshakeQueue:
+    loop = asyncio.get_running_loop()
+    queue: HandshakeQueue | None = getattr(_shared, "handshakes", None)
+    if queue is None or queue.loop is not loop:
+        # Tests run several loops in a thread, one after the other.
+        queue = _shared.handshakes = HandshakeQueue(loop)
+    return queue
 
 
 def _receive_buffer() -> memoryview:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import ssl
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from ruslo.model.errors import ConfigError
 from ruslo.model.secret import Secret
 from ruslo.net.tls.settings import StoreSettings
 
+MAX_STORE_BYTES = 16 * 1024 * 1024
 _JKS_MAGIC = bytes.fromhex("feedfeed")
 _JCEKS_MAGIC = bytes.fromhex("cececece")
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
@@ -119,8 +121,17 @@ def _read(store: StoreSettings, key: str) -> bytes:
     if store.location is None:
         raise ConfigError(f"{key} is missing. Name the file of the store")
     try:
-        with open(store.location, "rb") as file:
-            return file.read()
+        # A pipe would block the node until a program writes to it, and a device may have no end.
+        with open(
+            store.location, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)
+        ) as file:
+            status = os.fstat(file.fileno())
+            if stat.S_ISREG(status.st_mode) and status.st_size <= MAX_STORE_BYTES:
+                return file.read(MAX_STORE_BYTES)
+        raise ConfigError(
+            f"{key}={store.location} is not a regular file of at most {MAX_STORE_BYTES} bytes. Name the file "
+            "of the store"
+        )
     except OSError as error:
         raise ConfigError(
             f"{key}={store.location} cannot be read: {error.strerror}. Check the path and its owner"

@@ -16,6 +16,7 @@ from ruslo.broker.handlers import (
     list_config_resources,
 )
 from ruslo.broker.handlers.describe_configs import LOST_DATA
+from ruslo.broker.requests.access import NO_ACCESS
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages import alter_configs_request as legacy
@@ -150,6 +151,45 @@ async def test_controller_accepts_only_the_removal_of_cordons() -> None:
         assert await direct("/b") is ErrorCode.NONE
         assert await direct("/a") is ErrorCode.INVALID_CONFIG
         assert await direct("") is ErrorCode.NONE
+
+
+async def test_a_client_without_permission_learns_nothing_from_a_validation() -> None:
+    async with admin_node() as node:
+        checked: list[object] = []
+        node.check_config = checked.append
+        configs = [AlterableConfig(name="listener.name.x.ssl.keystore.location", value="/etc/shadow")]
+        resource = AlterConfigsResource(resource_type=BROKER, resource_name="1", configs=configs)
+        request = IncrementalAlterConfigsRequest(resources=[resource])
+        given = [legacy.AlterableConfig(name=each.name, value=each.value) for each in configs]
+        whole = legacy.AlterConfigsResource(resource_type=BROKER, resource_name="1", configs=given)
+        for handle, sent in (
+            (incremental_alter_configs.handle_at_broker, request),
+            (alter_configs.handle_at_broker, AlterConfigsRequest(resources=[whole])),
+        ):
+            (result,) = (await exchange(handle, node, sent, access=NO_ACCESS)).responses  # type: ignore[attr-defined]
+            assert result.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert checked == []
+
+
+async def test_users_and_mechanisms_of_an_open_listener_cannot_change() -> None:
+    """A removed user could go on, although the change had succeeded."""
+    async with admin_node() as node:
+        users = "x.y.PlainLoginModule required;"
+        for key, value in (
+            ("plain.sasl.jaas.config", users),
+            ("sasl.enabled.mechanisms", "SCRAM-SHA-512"),
+            ("ssl.client.auth", "none"),
+        ):
+            change = (f"listener.name.plaintext.{key}", 0, value)
+            assert await alter(node, BROKER, "1", change) is ErrorCode.INVALID_REQUEST
+            assert await replace(node, "1", change[0], value) is ErrorCode.INVALID_REQUEST
+        for key, value in (("max.connections", "7"), ("ssl.keystore.location", "/new.pem")):
+            change = (f"listener.name.plaintext.{key}", 0, value)
+            assert await alter(node, BROKER, "1", change) is ErrorCode.NONE
+        assert (
+            await alter(node, BROKER, "1", ("listener.name.other.ssl.client.auth", 0, "none"))
+            is ErrorCode.NONE
+        )
 
 
 def test_cordons_need_a_metadata_version() -> None:

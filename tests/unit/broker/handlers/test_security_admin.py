@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ruslo.broker.dispatch.api_table import CONTROLLER_HANDLERS as HANDLERS_OF_CONTROLLER
 from ruslo.broker.handlers import (
     controller_changes,
     create_acls,
@@ -21,6 +22,7 @@ from ruslo.model.acls import Operation, PatternType, Permission, ResourceType
 from ruslo.model.errors import ErrorCode
 from ruslo.model.scram import ScramMechanism, new_credential, salted_password
 from ruslo.model.secret import Secret
+from ruslo.protocol.message import Message
 from ruslo.protocol.messages import alter_client_quotas_request as alter_quotas
 from ruslo.protocol.messages import client_quota_record as quota_record
 from ruslo.protocol.messages.alter_user_scram_credentials_request import (
@@ -36,6 +38,8 @@ from ruslo.protocol.messages.describe_user_scram_credentials_request import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
+from ruslo.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
+from ruslo.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
 from ruslo.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 from tests.support.brokers.handlers import exchange
 from tests.support.machines.controller_bench import AdminNode, admin_node
@@ -254,6 +258,14 @@ async def test_invalid_users_are_rejected_and_the_others_added() -> None:
             "twice": ErrorCode.DUPLICATE_RESOURCE,
         }
         assert list(node.image.security.scram_credentials) == [("good", 1)]
+
+
+@pytest.mark.parametrize("request_", [RenewDelegationTokenRequest(), ExpireDelegationTokenRequest()])
+async def test_a_controller_lets_no_unauthenticated_client_change_tokens(request_: Message) -> None:
+    handle = HANDLERS_OF_CONTROLLER[type(request_).__name__.removesuffix("Request")]
+    async with admin_node({"delegation.token.secret.key": "key"}) as node:
+        response: Any = await exchange(handle, node, request_, listener="CONTROLLER", as_response=True)
+        assert response.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
 
 def creation(name: str = "orders", **fields: object) -> AclCreation:

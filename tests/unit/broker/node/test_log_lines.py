@@ -51,6 +51,13 @@ def test_line_without_ids_and_command_without_a_node() -> None:
     assert "node_id" not in json.loads(written(JSON, None, "%s"))
 
 
+def test_an_id_of_a_client_does_not_begin_a_line() -> None:
+    ids = log_ids(client_id="x\n2026-01-31T12:00:00.000Z INFO ruslo: forged\x1b[2J")
+    text = written(TEXT, None, "%s", extra=ids)
+    assert text.endswith(r"ann (client_id=x\x0a2026-01-31T12:00:00.000Z INFO ruslo: forged\x1b[2J)" + "\n")
+    assert text.count("\n") == 1
+
+
 def test_exception_stays_on_one_line_of_json() -> None:
     error = ValueError("two\nlines")
     text = written(JSON, 1, "%s\nfailed", exc_info=error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import jwt
@@ -85,6 +85,63 @@ def test_the_public_key_is_not_taken_for_a_shared_secret() -> None:
         hmac.digest(public, f"{header}.{payload}".encode(), hashlib.sha256)
     ).rstrip(b"=")
     assert "HS256" in refused(f"{header}.{payload}.{signature.decode()}")
+
+
+def forged(header: Mapping[str, object]) -> str:
+    """A token for admin that the attacker signed, with this header beside alg and kid."""
+    payload = json.dumps({**CLAIMS, "sub": "admin"}).encode()
+    return jwt.PyJWS().encode(payload, OTHER_KEY, "RS256", headers={"kid": "rsa", **header})
+
+
+def test_keys_that_a_token_brings_along_are_ignored() -> None:
+    """The header may hold a key or say where one is (RFC 7515, 4.1); only keys of the provider count."""
+    own = jwt.get_algorithm_by_name("RS256").to_jwk(OTHER_KEY.public_key(), as_dict=True)
+    headers: list[Mapping[str, object]] = [
+        {"jwk": own},
+        {"jku": "http://127.0.0.1:1/keys"},
+        {"x5u": "http://127.0.0.1:1/certificate"},
+        {"x5c": ["MIIB"]},
+        {"jwk": own, "jku": "file:///etc/passwd", "x5t": "x"},
+    ]
+    for header in headers:
+        assert "signature" in refused(forged(header))
+
+
+@pytest.mark.parametrize(
+    "key_id",
+    ["../../../dev/null", "/etc/passwd", "rsa\0", "' OR '1'='1", "http://127.0.0.1:1/key", "RSA", " rsa"],
+)
+def test_a_key_id_is_only_compared(key_id: str) -> None:
+    assert refused(forged({"kid": key_id})) == "no such key"
+
+
+@pytest.mark.parametrize("key_id", [7, ["rsa"], {"kid": "rsa"}, True])
+def test_a_key_id_that_is_not_a_text_is_refused(key_id: object) -> None:
+    payload = _part({**CLAIMS, "sub": "admin"})
+    header = _part({"alg": "RS256", "kid": key_id})
+    signature = signed().split(".")[2]
+    assert refused(f"{header}.{payload}.{signature}")
+
+
+@pytest.mark.parametrize(
+    "header", [{"crit": ["exp"], "exp": 1}, {"crit": ["unknown"], "unknown": 1}, {"crit": []}]
+)
+def test_critical_extensions_that_are_unknown_are_refused(header: dict[str, object]) -> None:
+    """The signature is right: the extension alone makes the token invalid (RFC 7515, 4.1.11)."""
+    payload = json.dumps(CLAIMS).encode()
+    token = jwt.PyJWS().encode(payload, RSA_KEY, "RS256", headers={"kid": "rsa", **header})
+    assert refused(token)
+
+
+def test_a_detached_payload_is_refused() -> None:
+    token = jwt.PyJWS().encode(
+        json.dumps(CLAIMS).encode(),
+        RSA_KEY,
+        "RS256",
+        headers={"kid": "rsa", "b64": False},
+        is_payload_detached=True,
+    )
+    assert refused(token)
 
 
 def test_a_changed_payload_is_refused() -> None:

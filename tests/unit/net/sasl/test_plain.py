@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from ruslo.model.secret import Secret
 from ruslo.net.sasl.mechanism import AuthenticationFailed, Identity
 from ruslo.net.sasl.plain import PlainClient, PlainServer
+from tests.support.checks.crypto_work import crypto_calls
 
 USERS = {"alice": Secret("wonderland")}
 
@@ -33,6 +36,24 @@ def test_an_unknown_user_and_a_wrong_password_fail_alike(user: str, password: st
 def test_malformed_messages_are_refused(message: bytes) -> None:
     with pytest.raises(AuthenticationFailed):
         PlainServer(USERS.get).respond(message)
+
+
+def test_every_truncation_is_refused() -> None:
+    message = PlainClient("alice", Secret("wonderland")).respond(b"")
+    for size in range(len(message)):
+        server = PlainServer(USERS.get)
+        with pytest.raises(AuthenticationFailed):
+            server.respond(message[:size])
+        assert server.identity is None
+
+
+def test_a_password_is_compared_in_constant_time_whether_or_not_the_user_exists() -> None:
+    def log_in(user: str) -> None:
+        with pytest.raises(AuthenticationFailed):
+            PlainServer(USERS.get).respond(f"\0{user}\0wrong".encode())
+
+    works = [crypto_calls(partial(log_in, user)) for user in ("alice", "stranger")]
+    assert works[0] == works[1] == ["compare_digest"]
 
 
 def test_another_authorization_id_is_refused() -> None:

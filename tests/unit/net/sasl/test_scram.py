@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 
 import pytest
 
-from ruslo.model.scram import ScramMechanism, new_credential
+from ruslo.model.scram import ScramMechanism, new_credential, salted_password
 from ruslo.model.secret import Secret
 from ruslo.net.sasl.mechanism import AuthenticationFailed, Identity
 from ruslo.net.sasl.scram import ScramAccount, ScramClient, ScramServer, unknown_account
@@ -88,6 +89,17 @@ def test_a_message_of_another_exchange_is_refused() -> None:
         second.respond(final)
 
 
+def test_librdkafka_before_2_6_1_repeats_its_nonce_and_logs_in() -> None:
+    server, client = ScramServer(MECHANISM, find), ScramClient(MECHANISM, "user", PASSWORD)
+    hello = client.respond(b"")
+    own = hello.decode().partition(",r=")[2]
+    combined = server.respond(hello).decode().partition(",")[0].removeprefix("r=")
+    without_proof = f"c=biws,r={own}{combined}"
+    final = f"{without_proof},p={proof_for(server, without_proof)}"
+    assert server.respond(final.encode()).startswith(b"v=")
+    assert server.identity == Identity("user")
+
+
 def test_a_replayed_final_message_begins_a_new_exchange_and_is_malformed() -> None:
     server, client = ScramServer(MECHANISM, find), ScramClient(MECHANISM, "user", PASSWORD)
     final = client.respond(server.respond(client.respond(b"")))
@@ -135,6 +147,55 @@ def test_truncated_and_changed_final_messages_are_refused(old: bytes, new: bytes
     final = client.respond(server.respond(client.respond(b"")))
     with pytest.raises(AuthenticationFailed):
         server.respond(final.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("flag", "binding", "accepted"),
+    [
+        # The client could bind channels but believes that the broker cannot, which is so (RFC 5802, 6).
+        (b"y", b"eSws", True),
+        (b"n", b"biws", True),
+        (b"y", b"biws", False),
+        (b"n", b"eSws", False),
+        (b"y", b"cD10bHMtdW5pcXVlLCw=", False),
+    ],
+)
+def test_the_flag_of_channel_binding_must_be_confirmed(flag: bytes, binding: bytes, accepted: bool) -> None:
+    server, client = ScramServer(MECHANISM, find), ScramClient(MECHANISM, "user", PASSWORD)
+    bare = client.respond(b"").removeprefix(b"n,,")
+    final = client.respond(server.respond(flag + b",," + bare)).decode()
+    nonce = final.split(",")[1]
+    without_proof = f"c={binding.decode()},{nonce}"
+    proof = proof_for(server, without_proof)
+    if accepted:
+        assert server.respond(f"{without_proof},p={proof}".encode()).startswith(b"v=")
+        assert server.identity == Identity("user")
+    else:
+        with pytest.raises(AuthenticationFailed, match="channel binding"):
+            server.respond(f"{without_proof},p={proof}".encode())
+
+
+def proof_for(server: ScramServer, without_proof: str) -> str:
+    """The proof of a client that knows the password, for any final message."""
+    salted = salted_password(MECHANISM, PASSWORD, CREDENTIAL.salt, CREDENTIAL.iterations)
+    client_key = hmac.digest(salted, b"Client Key", MECHANISM.digest)
+    exchange = f"{server._client_first},{server._server_first},{without_proof}".encode()
+    signature = hmac.digest(CREDENTIAL.stored_key, exchange, MECHANISM.digest)
+    return base64.b64encode(bytes(a ^ b for a, b in zip(client_key, signature, strict=True))).decode()
+
+
+@pytest.mark.parametrize("flag", [b"p=tls-unique", b"p=tls-server-end-point", b"p=tls-exporter", b"p", b"x"])
+def test_channel_binding_is_not_offered_and_not_accepted(flag: bytes) -> None:
+    with pytest.raises(AuthenticationFailed):
+        ScramServer(MECHANISM, find).respond(flag + b",,n=user,r=abc")
+
+
+def test_a_truncated_first_message_never_authenticates() -> None:
+    """A prefix that ends in the nonce is a valid message, but of another exchange."""
+    hello = ScramClient(MECHANISM, "user", PASSWORD).respond(b"")
+    for size in range(hello.index(b",r=") + 4):
+        with pytest.raises(AuthenticationFailed):
+            ScramServer(MECHANISM, find).respond(hello[:size])
 
 
 def test_every_truncation_of_the_final_message_is_refused() -> None:

@@ -64,7 +64,9 @@ def test_an_rsa_key_without_an_algorithm_fits_all_of_rsa_and_one_for_encryption_
         keys.find("2", "RS256")
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"keys": []}', '{"keys": [{"kty": "oct", "k": "YQ"}]}'])
+@pytest.mark.parametrize(
+    "content", ["", "[]", '{"keys": 1}', '{"keys": []}', '{"keys": [{"kty": "oct", "k": "YQ"}]}']
+)
 def test_a_file_without_usable_keys_is_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "keys.json"
     path.write_text(content)
@@ -82,9 +84,13 @@ class Provider(BaseHTTPRequestHandler):
     keys: ClassVar = [FIRST]
     requests = 0
     fails = False
+    speaks_http = True
 
     def do_GET(self) -> None:
         Provider.requests += 1
+        if not Provider.speaks_http:
+            self.wfile.write(b"no HTTP at all\r\n")
+            return
         self.send_response(500 if Provider.fails else 200)
         self.end_headers()
         self.wfile.write(json.dumps({"keys": Provider.keys}).encode())
@@ -127,6 +133,18 @@ async def test_an_unknown_key_makes_the_node_fetch_the_keys_again_but_not_often(
         with pytest.raises(AuthenticationFailed):
             keys.find("3", "RS256")
     assert Provider.requests - fetched <= 1
+    await keys.stop()
+
+
+async def test_a_response_that_is_not_http_does_not_end_the_refreshes(
+    provider_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Provider, "speaks_http", False)
+    keys = new(provider_url)
+    keys.start()
+    await until(lambda: Provider.requests >= 2)
+    monkeypatch.setattr(Provider, "speaks_http", True)
+    await found(keys, "1")
     await keys.stop()
 
 

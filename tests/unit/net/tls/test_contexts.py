@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 import subprocess
 from dataclasses import replace
@@ -94,6 +95,14 @@ def test_pem_files(tmp_path: Path) -> None:
     server = TlsSettings(key_store=StoreSettings("PEM", str(store)))
     # Without a type the content of the file decides.
     handshake(server, TlsSettings(trust_store=StoreSettings(location=str(trust))))
+
+
+def test_a_store_that_is_no_regular_file_is_refused(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for location in (str(pipe), "/dev/zero"):
+        store = StoreSettings("PEM", location)
+        assert "not a regular file" in refused(replace(SERVER, key_store=store))
 
 
 def test_pkcs12_files(tmp_path: Path) -> None:

@@ -9,10 +9,11 @@ import socket
 import ssl
 import struct
 import tempfile
-from collections.abc import AsyncIterator, Callable
-from typing import BinaryIO, NamedTuple
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, BinaryIO, NamedTuple
 
 import pytest
+import uvloop
 
 from ruslo.model.principals import ANONYMOUS, Principal
 from ruslo.net.connection import Connection
@@ -259,3 +260,32 @@ async def test_a_new_certificate_serves_new_connections_and_keeps_the_open_ones(
         assert other.get_extra_info("ssl_object").getpeercert(True) != first
         writer.close()
         other.close()
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_request_that_arrives_with_the_end_of_the_handshake_and_of_the_connection_is_answered(
+    run: Callable[[Coroutine[Any, Any, None]], None],
+) -> None:
+    def request(port: int) -> bytes:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        session = client_context(client_tls()).wrap_bio(incoming, outgoing, server_hostname="localhost")
+        with socket.create_connection(("127.0.0.1", port)) as sock:
+            while True:
+                try:
+                    session.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    sock.sendall(outgoing.read())
+                    incoming.write(sock.recv(65536))
+            session.write(struct.pack(">i", 5) + b"hello")
+            sock.sendall(outgoing.read())
+            sock.shutdown(socket.SHUT_WR)
+            while data := sock.recv(65536):
+                incoming.write(data)
+            return session.read()
+
+    async def exchange_one() -> None:
+        async with serving(echo) as served:
+            assert await asyncio.to_thread(request, served.port) == struct.pack(">i", 5) + b"hello"
+
+    run(exchange_one())

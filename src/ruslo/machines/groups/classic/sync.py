@@ -22,11 +22,15 @@ from ruslo.protocol.messages.sync_group_response import SyncGroupResponse
 PROTOCOL_REQUIRED_MIN_VERSION = 5
 
 
+def lacks_protocol(request: SyncGroupRequest, api_version: int) -> bool:
+    return api_version >= PROTOCOL_REQUIRED_MIN_VERSION and (
+        request.protocol_type is None or request.protocol_name is None
+    )
+
+
 def check(request: SyncGroupRequest, info: RequestInfo) -> ErrorCode:
     """The error of a request that is invalid for any group."""
-    if info.api_version >= PROTOCOL_REQUIRED_MIN_VERSION and (
-        request.protocol_type is None or request.protocol_name is None
-    ):
+    if lacks_protocol(request, info.api_version):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     return ErrorCode.NONE if request.group_id else ErrorCode.INVALID_GROUP_ID
 
