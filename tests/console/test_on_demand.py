@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from ruslo.cli.serve.client_files import write_console_file
 from ruslo.console.on_demand import ConsoleOnDemand
 from ruslo.console.serving import PortInUse
+from ruslo.net.tls.development_ca import DevelopmentCa
 from ruslo.testing import EmbeddedBroker
 
 
@@ -44,6 +46,15 @@ def keep_visiting(address: str) -> None:
     while True:
         visit(address)
         time.sleep(0.05)
+
+
+def test_users_of_a_secured_cluster_log_in(tmp_path: Path) -> None:
+    client_file = write_console_file(tmp_path, tmp_path / "ca.pem")
+    (tmp_path / "ca.pem").write_text(DevelopmentCa.new().certificate)
+    with ConsoleOnDemand("127.0.0.1:1", 0, client_file) as console:
+        request = urllib.request.Request(console.address, headers={"Accept": "text/html"})
+        with urllib.request.urlopen(request, timeout=60) as response:
+            assert 'name="user"' in response.read().decode()
 
 
 def test_console_starts_on_demand_restarts_after_a_crash_and_ends_with_its_owner(

@@ -45,6 +45,12 @@ PAGES = {
     "/transactions?hanging=1": "No transaction hangs",
     "/pipelines": "Pipelines",
     "/topics/new": "Preview",
+    "/security": "No user has a SCRAM password",
+    "/security/users/password": "You enter the password in the next step",
+    "/security/acls": "This cluster has no authorizer",
+    "/security/explain": "This cluster has no authorizer",
+    "/security/quotas": "No client has a quota",
+    "/security/quotas/set": "Preview",
 }
 
 

@@ -27,6 +27,12 @@ FORMS = [
     "/transactions/end-hanging?topic=t&partition=0&offset=0",
     "/pipelines/stop?folder=/",
     "/dead-letters/replay?topic=t",
+    "/security/users/password",
+    "/security/users/delete?name=t",
+    "/security/acls/new",
+    "/security/acls/delete",
+    "/security/quotas/set",
+    "/security/quotas/remove?user=t",
 ]
 PAGES = [
     "/",
@@ -39,6 +45,9 @@ PAGES = [
     "/brokers",
     "/brokers/1",
     "/pipelines",
+    "/security/users",
+    "/security/acls",
+    "/security/quotas",
 ]
 
 

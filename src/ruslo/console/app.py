@@ -20,24 +20,30 @@ from ruslo.console.console import Console, console_of
 from ruslo.console.error_texts import error_text, http_status, parent_page
 from ruslo.console.forms import FormError
 from ruslo.console.guard import Guard
+from ruslo.console.openid import openid_logins
 from ruslo.console.pages import (
+    acls,
+    audit,
     brokers,
     configs,
     groups,
     login,
     messages,
+    openid_login,
     overview,
     pipelines,
     produce,
+    quotas,
     topics,
     transactions,
+    users,
 )
 from ruslo.console.pages import dead_letters as dead_letters
 from ruslo.console.pages import group_reset as reset
 from ruslo.console.pages import topic_forms as forms
 from ruslo.console.render import STATIC
 from ruslo.console.request_target import requested_path
-from ruslo.console.settings import ConsoleSettings, Login
+from ruslo.console.settings import CALLBACK_PATH, ConsoleSettings
 from ruslo.model.errors import RusloError
 
 _PAGE_TIMEOUT_S = 20.0
@@ -60,6 +66,7 @@ def build_app(settings: ConsoleSettings) -> Starlette:
         lifespan=_lifespan,
     )
     app.state.console = console
+    app.state.openid = openid_logins(settings)
     return app
 
 
@@ -67,7 +74,7 @@ def build_app(settings: ConsoleSettings) -> Starlette:
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     console: Console = app.state.console
     # Users who log in have consoles of their own; this one then only shows the login page.
-    if console.settings.login is not Login.SASL:
+    if not console.settings.login.is_by_user:
         console.start()
     watch = asyncio.create_task(console.users.run())
     try:
@@ -146,6 +153,8 @@ _ROUTES = [
     _events("/live", overview.live),
     Route("/alive", _alive),
     _form("/login", login.login),
+    _page("/login/oidc", openid_login.begin),
+    _page(CALLBACK_PATH, openid_login.callback),
     _form("/logout", login.logout),
     _page("/topics", topics.topics),
     _form("/topics/new", forms.create),
@@ -177,4 +186,17 @@ _ROUTES = [
     _page("/pipelines", pipelines.pipelines),
     _form("/pipelines/stop", pipelines.stop),
     _form("/dead-letters/replay", dead_letters.replay),
+    _page("/security", users.security),
+    _page("/security/users", users.users),
+    _form("/security/users/password", users.set_password),
+    _form("/security/users/delete", users.delete),
+    _page("/security/acls", acls.acls),
+    _form("/security/acls/new", acls.create),
+    _form("/security/acls/delete", acls.delete),
+    _page("/security/explain", acls.explain_decision),
+    _page("/security/quotas", quotas.quotas),
+    _form("/security/quotas/set", quotas.set_quota),
+    _form("/security/quotas/remove", quotas.remove),
+    _page("/security/audit", audit.audit),
+    _events("/security/audit/tail", audit.tail),
 ]

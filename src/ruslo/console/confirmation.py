@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from ruslo.console.formats import visible
 from ruslo.console.forms import Form, FormError
 
-_STEP_FIELDS = frozenset({"step", "form_token", "typed"})
+PASSWORD_FIELD, PASSWORD_AGAIN_FIELD = "new_password", "new_password_again"
+_STEP_FIELDS = frozenset({"step", "form_token", "typed", PASSWORD_FIELD, PASSWORD_AGAIN_FIELD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class Preview:
     warning: str | None = None
     must_type: str | None = None
     """The text that the user must type to confirm an irreversible change."""
+    asks_new_password: bool = False
+    """Whether the user types a new password, twice, to confirm. No page contains it."""
     headings: Sequence[str] = ()
     rows: Sequence[Sequence[object]] = field(default_factory=tuple)
     """A table of details."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import NamedTuple
 
 from starlette.requests import Request
@@ -26,6 +27,7 @@ from ruslo.console.user_consoles import UserConsoles
 from ruslo.model.errors import KafkaError
 from ruslo.model.secret import Secret
 from ruslo.net.channel import ChannelSettings
+from ruslo.net.sasl.mechanism import AuthenticationFailed
 
 CONNECTIONS = ChannelSettings(
     client_id="ruslo-console",
@@ -43,6 +45,10 @@ class Flash(NamedTuple):
 
     text: str
     good: bool
+
+
+def _no_token() -> Secret:
+    raise AuthenticationFailed("no user is logged in")
 
 
 class FormResult:
@@ -66,24 +72,34 @@ class Console:
     """Everything of it goes over connections of one principal: the console's own, or that of a user."""
 
     def __init__(
-        self, settings: ConsoleSettings, shared: Console | None = None, user: str | None = None
+        self,
+        settings: ConsoleSettings,
+        shared: Console | None = None,
+        user: str | None = None,
+        token: Callable[[], Secret] | None = None,
     ) -> None:
-        """``shared``: the console of the process, if this one belongs to a user of the cluster."""
+        """``shared``: the console of the process, if this one belongs to a user of the cluster.
+
+        ``token`` returns the access token of the user, with ``--login oidc``.
+        """
         self.settings = settings
         self.user = user
         self.sessions: Sessions = (
-            Sessions(settings.password, by_user=settings.login is Login.SASL)
+            Sessions(settings.password, by_user=settings.login.is_by_user)
             if shared is None
             else shared.sessions
         )
         self.users: UserConsoles[Console] = (
             UserConsoles(self.sessions.log_out) if shared is None else shared.users
         )
-        """The consoles of the users who are logged in, with ``--login sasl``."""
+        """The consoles of the users who are logged in, with ``--login sasl`` and ``--login oidc``."""
         # Without a user this console only shows the login page: it must not reach the cluster.
         is_login_only = settings.login is Login.SASL and user is None
         own = settings.of_user("", Secret("")) if is_login_only else settings
-        self._connections = CONNECTIONS._replace(security=channel_security(own.security))
+        if settings.login is Login.OIDC and token is None:
+            token = _no_token
+        self.token = token
+        self._connections = CONNECTIONS._replace(security=channel_security(own.security, token=token))
         self.admin = self.new_admin()
         # Separate connections: pages do not wait for its large responses, and it times out sooner.
         self.watcher = self.new_admin(WATCHER_TIMEOUT_MS)

@@ -14,6 +14,7 @@ _NOT_FOUND = frozenset(
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.RESOURCE_NOT_FOUND,
     }
 )
 AUTHORIZATION_ERRORS = frozenset(
@@ -32,6 +33,11 @@ _PARENT_PAGES = {
     "/transactions": ("/transactions", "Transactions"),
     "/pipelines": ("/pipelines", "Pipelines"),
     "/dead-letters": ("/pipelines", "Pipelines"),
+    "/security/users": ("/security/users", "Users"),
+    "/security/acls": ("/security/acls", "ACLs"),
+    "/security/explain": ("/security/acls", "ACLs"),
+    "/security/audit": ("/security/audit", "Audit log"),
+    "/security/quotas": ("/security/quotas", "Quotas"),
 }
 _ADVICE = {
     ErrorCode.UNSUPPORTED_VERSION: "The brokers do not support this request. Upgrade them.",

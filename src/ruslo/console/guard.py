@@ -25,7 +25,7 @@ from ruslo.console.forms import Form
 from ruslo.console.password_attempts import CHECK_INTERVAL_S, TooManyAttempts
 from ruslo.console.request_target import client_address, path_and_query, requested_host, requested_path
 from ruslo.console.sessions import Sessions
-from ruslo.console.settings import ConsoleSettings
+from ruslo.console.settings import CALLBACK_PATH, ConsoleSettings
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_FIELDS = 2000
@@ -35,7 +35,7 @@ MAX_LOGIN_FIELDS = 10
 LOCAL = "/local/"
 """The prefix of forms that do not change the cluster."""
 _PARSE_INLINE_MAX_BYTES = 64 * 1024
-_PUBLIC_PATHS = ("/login", "/alive")
+_PUBLIC_PATHS = ("/login", "/login/oidc", CALLBACK_PATH, "/alive")
 _PUBLIC_PREFIX = "/static/"
 _SAFE_METHODS = ("GET", "HEAD")
 
@@ -72,7 +72,9 @@ class Guard:
                 if "cache-control" not in headers:
                     headers["Cache-Control"] = "no-store"
                 kept = scope["state"]["session_id"]
-                if kept != known:
+                # Browsers do not send their cookie along with a redirect from the identity provider. A
+                # redirect that does not log in must not replace the cookie: it may be forged.
+                if kept != known and not (kept == session_id and requested_path(request) == CALLBACK_PATH):
                     headers.append(
                         "Set-Cookie",
                         f"{cookie_name}={kept}; Path=/; HttpOnly; SameSite=Strict; Max-Age=86400"

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Self
 
 from ruslo.console.serving import PortInUse, address_of, bind
@@ -22,9 +23,13 @@ _CHECK_INTERVAL_S = 0.5
 class ConsoleOnDemand:
     """``with ConsoleOnDemand(bootstrap) as console: print(console.address)``. On the loopback only."""
 
-    def __init__(self, bootstrap: str, port: int | None = None) -> None:
-        """The default port is 8090, or any free port if 8090 is in use."""
-        self._bootstrap = bootstrap
+    def __init__(self, bootstrap: str, port: int | None = None, client_file: Path | None = None) -> None:
+        """The default port is 8090, or any free port if 8090 is in use.
+
+        ``client_file`` is a property file with a client's settings of a secured cluster, without a user: the
+        console's users log in as users of the cluster.
+        """
+        self._arguments = [bootstrap] if client_file is None else [bootstrap, str(client_file)]
         self._listener = _bind(port)
         self.address = address_of(self._listener)
         self._wake_read, self._wake_write = os.pipe()
@@ -59,7 +64,7 @@ class ConsoleOnDemand:
     def _run_process(self) -> None:
         fd = self._listener.fileno()
         process = subprocess.Popen(
-            [sys.executable, "-m", "ruslo.console.process", self._bootstrap, str(fd)],
+            [sys.executable, "-m", "ruslo.console.process", str(fd), *self._arguments],
             stdin=subprocess.PIPE,
             pass_fds=(fd,),
             # Only the parent handles Ctrl-C; it stops its children in order.

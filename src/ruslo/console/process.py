@@ -1,7 +1,8 @@
-"""The console as a child process: ``python -m ruslo.console.process BOOTSTRAP DESCRIPTOR``.
+"""The console as a child process: ``python -m ruslo.console.process DESCRIPTOR BOOTSTRAP [FILE]``.
 
-The descriptor is a listening socket. The process exits at the end of its stdin, so it does not outlive a
-killed parent.
+The descriptor is a listening socket. The file contains the settings of a client of a secured cluster: the
+console's users then log in as users of that cluster. The process exits at the end of its stdin, so it does
+not outlive a killed parent.
 """
 
 from __future__ import annotations
@@ -12,17 +13,24 @@ import signal
 import socket
 import sys
 import threading
+from dataclasses import replace
+from pathlib import Path
 
 
-def main(bootstrap: str, listener_fd: int) -> int:
+def main(listener_fd: int, bootstrap: str, client_file: str | None = None) -> int:
+    from ruslo.config.properties import parse_properties
     from ruslo.console.serving import serve
-    from ruslo.console.settings import ConsoleSettings
+    from ruslo.console.settings import ConsoleSettings, Login
 
     logging.basicConfig(level=logging.WARNING, format="console: %(levelname)s %(message)s")
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     listener = socket.socket(fileno=listener_fd)
     host, port = listener.getsockname()[:2]
-    serve(ConsoleSettings(bootstrap, host, port), listener)
+    settings = ConsoleSettings(bootstrap, host, port)
+    if client_file is not None:
+        security = parse_properties(Path(client_file).read_text())
+        settings = replace(settings, security=security, login=Login.SASL)
+    serve(settings, listener)
     return 0
 
 
@@ -33,4 +41,4 @@ def _exit_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], int(sys.argv[2])))
+    sys.exit(main(int(sys.argv[1]), *sys.argv[2:]))

@@ -20,6 +20,7 @@ from ruslo.console.settings import is_loopback
 from ruslo.model.errors import ConfigError, KafkaError
 
 _LISTENER = "ruslo.metrics.listener"
+_PROTOCOL = "ruslo.metrics.security.protocol"
 _ADDRESS_MAX_AGE_S = 60.0
 _SCRAPE_TIMEOUT_S = 1.0
 _SCRAPE_BYTES_MAX = 4 * 1024 * 1024
@@ -62,7 +63,10 @@ class ProduceLatency:
     async def _address(self, node: Node) -> Address | None:
         try:
             entries = await self._admin.configs.describe(Resource.broker(node.id), [_LISTENER])
-            value = next((entry.value for entry in entries if entry.name == _LISTENER), None)
+            values = {entry.name: entry.value for entry in entries}
+            if values.get(_PROTOCOL) == "SSL":
+                return None  # the console has no certificate for it
+            value = values.get(_LISTENER)
             return address_for(node, parse_bootstrap(value)[0]) if value else None
         except (KafkaError, ConfigError):
             return None  # other brokers do not have this config, and port 0 is unknown

@@ -37,6 +37,7 @@ class Renderer:
             "needs_login": needs_login,
             "login": settings.login.value,
             "user": user,
+            "has_audit_log": bool(settings.audit_logs),
             "has_assets": all((STATIC / "vendor" / name).is_file() for name in _VENDOR),
             "static": _static,
             "link": link,

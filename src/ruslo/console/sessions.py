@@ -28,6 +28,8 @@ class Sessions:
         self._by_user = by_user
         self._secret = secrets.token_bytes(32)
         self._logins: dict[str, float] = {}
+        self._end_reasons: dict[str, str] = {}
+        """Why sessions ended that their users did not end, the oldest first."""
         self._attempts = PasswordAttempts()
 
     @property
@@ -93,8 +95,16 @@ class Sessions:
         self._logins[session_id] = now + _LOGIN_DURATION_S
         return session_id
 
-    def log_out(self, session_id: str) -> None:
-        self._logins.pop(session_id, None)
+    def log_out(self, session_id: str, reason: str | None = None) -> None:
+        """``reason``: for the next login page, if the user did not end the session."""
+        if self._logins.pop(session_id, None) is None or reason is None:
+            return
+        self._end_reasons[session_id] = reason
+        while len(self._end_reasons) > _LOGINS_MAX:
+            del self._end_reasons[next(iter(self._end_reasons))]
+
+    def end_reason(self, session_id: str) -> str | None:
+        return self._end_reasons.get(session_id)
 
 
 def _digest(password: str) -> bytes:

@@ -6,13 +6,18 @@ import enum
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
 
 from ruslo.model.errors import ConfigError
 from ruslo.model.scram import MECHANISM_OF
 from ruslo.model.secret import Secret
-from ruslo.net.sasl.mechanism import PLAIN
+from ruslo.net.openid.exchange import ClientRegistration
+from ruslo.net.openid.provider import is_protected
+from ruslo.net.sasl.mechanism import OAUTHBEARER, PLAIN
 
 DEFAULT_PORT = 8090
+CALLBACK_PATH = "/login/callback"
+"""Where the identity provider sends browsers back to."""
 _LOGIN_KEYS = ("sasl.jaas.config", "sasl.username", "sasl.password")
 _PASSWORD_MECHANISMS = (PLAIN, *MECHANISM_OF)
 
@@ -24,6 +29,13 @@ class Login(enum.StrEnum):
     """With the console's own password, if it has one. All users act as the console's principal."""
     SASL = "sasl"
     """With a user of the cluster. Each user has connections of their own, so their ACLs decide."""
+    OIDC = "oidc"
+    """With an identity provider (OpenID Connect). The person's access token is the log-in to the cluster."""
+
+    @property
+    def is_by_user(self) -> bool:
+        """Whether each user has connections of their own."""
+        return self is not Login.PASSWORD
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +56,20 @@ class ConsoleSettings:
     """A PEM file with the certificate chain: the console then serves HTTPS."""
     tls_key: str | None = None
     """A PEM file with the private key of the certificate."""
+    openid: ClientRegistration | None = None
+    """The console at the identity provider, for ``Login.OIDC``."""
+    redirect_uri: str | None = None
+    """Where the identity provider sends browsers back to; None: the address that the browser uses."""
+    audit_logs: tuple[str, ...] = ()
+    """Files of ``ruslo.audit.log`` that the console shows."""
 
     def __post_init__(self) -> None:
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ConfigError("HTTPS needs a certificate and its key: set --tls-certificate and --tls-key")
         if self.login is Login.SASL:
             self._check_sasl()
+        elif self.login is Login.OIDC:
+            self._check_openid()
         elif not is_loopback(self.host) and not self.password:
             raise ConfigError(
                 f"{self.host} is reachable from other machines, so the console needs a password: set "
@@ -64,6 +84,32 @@ class ConsoleSettings:
                 f"{', '.join(_PASSWORD_MECHANISMS)}. Set security.protocol to SASL_SSL and sasl.mechanism in "
                 "the file of --command-config"
             )
+        self._check_no_password()
+
+    def _check_openid(self) -> None:
+        protocol = self.security.get("security.protocol", "PLAINTEXT").upper()
+        if not protocol.startswith("SASL") or self.mechanism != OAUTHBEARER:
+            raise ConfigError(
+                "Users can log in to the cluster with an access token only over SASL with OAUTHBEARER. Set "
+                "security.protocol=SASL_SSL and sasl.mechanism=OAUTHBEARER in the file of --command-config"
+            )
+        if self.openid is None or not self.openid.issuer or not self.openid.client_id:
+            raise ConfigError(
+                "--login oidc needs the identity provider. Set --oidc-issuer and --oidc-client-id"
+            )
+        if "openid" not in self.openid.scopes.split():
+            raise ConfigError("--oidc-scopes must include openid: without it there is no ID token. Add it")
+        for name, url in (("--oidc-issuer", self.openid.issuer), ("--oidc-redirect-uri", self.redirect_uri)):
+            if url is not None and not is_protected(url):
+                raise ConfigError(
+                    f"{name} {url} is not protected, so tokens could be read. Use https, or http on this "
+                    "machine"
+                )
+        if self.redirect_uri is not None and urlsplit(self.redirect_uri).path != CALLBACK_PATH:
+            raise ConfigError(f"--oidc-redirect-uri {self.redirect_uri} must end with {CALLBACK_PATH}")
+        self._check_no_password()
+
+    def _check_no_password(self) -> None:
         if self.password:
             raise ConfigError(
                 "A console has one kind of log-in: remove its password, or use --login password"

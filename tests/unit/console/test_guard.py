@@ -94,7 +94,10 @@ def test_path_never_comes_from_the_host_header(monkeypatch: pytest.MonkeyPatch) 
     assert guarded.get("/login").status == 200
 
 
-@pytest.mark.parametrize("path", ["/loginx", "/login/", "/alive/../topics", "/static", "//login"])
+@pytest.mark.parametrize(
+    "path",
+    ["/loginx", "/login/", "/login/oidcx", "/login/callback/x", "/alive/../topics", "/static", "//login"],
+)
 def test_only_the_login_and_static_files_are_public(path: str) -> None:
     assert Guarded(password="sesame").get(path).status == 401
 
@@ -112,6 +115,11 @@ def test_every_response_forbids_other_origins() -> None:
         assert "frame-ancestors 'none'" in policy
         assert response.headers["x-content-type-options"] == "nosniff"
         assert response.headers["cache-control"] == "no-store"
+
+
+def test_a_redirect_to_the_callback_does_not_replace_the_cookie() -> None:
+    """Browsers do not send the cookie along with it, and it may be forged."""
+    assert "set-cookie" not in Guarded(password="sesame").get("/login/callback?state=x").headers
 
 
 def test_cookie_is_scoped_to_this_console() -> None:

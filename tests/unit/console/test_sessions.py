@@ -45,6 +45,18 @@ async def test_a_login_is_a_new_session_and_ends_with_a_logout(monkeypatch: pyte
     assert not sessions.is_logged_in(session_id)
 
 
+async def test_a_session_that_ends_by_itself_says_why() -> None:
+    sessions = Sessions("sesame")
+    one, two = await sessions.log_in("sesame", HERE), await sessions.log_in("sesame", HERE)
+    assert one is not None
+    assert two is not None
+    sessions.log_out(one, "Your access token has expired.")
+    sessions.log_out(two)
+    sessions.log_out("unknown", "reason")
+    assert sessions.end_reason(one) == "Your access token has expired."
+    assert sessions.end_reason(two) is sessions.end_reason("unknown") is None
+
+
 def test_logins_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LOGIN_DURATION_S", -1)
     sessions = Sessions("sesame")

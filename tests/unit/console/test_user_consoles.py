@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import time
 
 import pytest
@@ -20,7 +21,7 @@ class Closed:
 async def test_logout_idleness_and_newer_logins_close_a_console(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_consoles, "MAX_USERS", 2)
     ended: list[str] = []
-    consoles: UserConsoles[Closed] = UserConsoles(ended.append)
+    consoles: UserConsoles[Closed] = UserConsoles(lambda session_id, reason: ended.append(session_id))
     a, b, c = Closed(), Closed(), Closed()
     await consoles.add("a", a)
     await consoles.add("b", b)
@@ -33,3 +34,29 @@ async def test_logout_idleness_and_newer_logins_close_a_console(monkeypatch: pyt
     assert not c.is_closed
     await consoles.close_idle(time.monotonic() + IDLE_TIMEOUT_S)
     assert (c.is_closed, ended) == (True, ["b", "a", "c"])
+
+
+async def test_a_console_ends_with_the_login_of_its_user() -> None:
+    ended: dict[str, str | None] = {}
+    consoles: UserConsoles[Closed] = UserConsoles(
+        lambda session_id, reason: ended.update({session_id: reason})
+    )
+    over, is_over = asyncio.Event(), asyncio.Event()
+
+    class Expired(Closed):
+        async def close(self) -> None:
+            is_over.set()
+
+    expired, closed = Expired(), Closed()
+
+    async def until_end() -> str:
+        await over.wait()
+        return "Your access token has expired."
+
+    await consoles.add("expired", expired, until_end)
+    await consoles.add("closed", closed, until_end)
+    await consoles.close("closed")
+    over.set()
+    await is_over.wait()
+    assert ended == {"closed": None, "expired": "Your access token has expired."}
+    assert consoles.of("expired") is None

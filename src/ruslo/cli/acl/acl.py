@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from ruslo.cli.acl.explain import explain
-from ruslo.cli.acl.rule_arguments import acl_json, parse_operation, parse_pattern, resource_text, shown
 from ruslo.cli.acl.suggest import suggest
 from ruslo.cli.arguments.options import (
     F,
@@ -21,6 +20,14 @@ from ruslo.cli.arguments.options import (
 )
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.output import hint, print_json, print_table
+from ruslo.client.views.acl_text import (
+    acl_json,
+    new_rules,
+    parse_operation,
+    parse_pattern,
+    resource_text,
+    shown,
+)
 
 if TYPE_CHECKING:
     from ruslo.model.acls import Acl, AclFilter, Operation
@@ -93,27 +100,14 @@ def _rule_command(verb: str) -> click.Command:
     def command(
         principal: str, operations: str, resource: str, bootstrap: str, host: str, literal: bool, output: str
     ) -> None:
-        from ruslo.model.acls import OPERATIONS, Acl, Operation, Permission
-        from ruslo.model.principals import parse_principal
+        from ruslo.model.acls import Permission
 
         permission = Permission.ALLOW if verb == "allow" else Permission.DENY
         try:
-            parse_principal(principal)
             pattern = parse_pattern(resource, literal=literal)
-            wanted = [parse_operation(each.strip()) for each in operations.split(",")]
+            rules = new_rules(permission, principal, operations.split(","), pattern, host)
         except ValueError as error:
             raise click.UsageError(f"{error}.") from None
-        valid = (*OPERATIONS[pattern.type], Operation.ALL)
-        for each in wanted:
-            if each not in valid:
-                names = ", ".join(map(shown, valid))
-                raise click.UsageError(
-                    f"{shown(pattern.type)} has no operation {shown(each)}. Use one of {names}."
-                )
-        rules = [
-            Acl(pattern.type, pattern.name, pattern.pattern_type, principal, host, each, permission)
-            for each in wanted
-        ]
         with_admin(bootstrap, lambda admin: admin.acls.create(rules))
         if output == "json":
             print_json([acl_json(each) for each in rules])

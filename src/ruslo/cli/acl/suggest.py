@@ -9,9 +9,9 @@ from typing import IO, NamedTuple
 
 import click
 
-from ruslo.cli.acl.rule_arguments import resource_text, shown
 from ruslo.cli.arguments.options import examples, output_option
 from ruslo.cli.terminal.output import print_json
+from ruslo.client.views.acl_text import resource_text, shown
 
 _INCLUDED = {
     "DESCRIBE": ("READ", "WRITE", "DELETE", "ALTER"),

@@ -37,10 +37,7 @@ def ask_password(prompt: str, file: Path | None) -> Secret:
     from ruslo.model.secret import Secret
 
     if file is not None:
-        lines = _read(file).splitlines()
-        if not lines or not lines[0]:
-            raise click.ClickException(f"{file} is empty. Put the password into its first line")
-        return Secret(lines[0])
+        return Secret(first_line(file))
     variable = os.environ.get(PASSWORD_VARIABLE)
     if variable:
         return Secret(variable)
@@ -49,6 +46,14 @@ def ask_password(prompt: str, file: Path | None) -> Secret:
             f"No password. Use --password-file FILE, or set {PASSWORD_VARIABLE}; stdin is not a terminal."
         )
     return Secret(click.prompt(prompt, hide_input=True, confirmation_prompt=True, err=True))
+
+
+def first_line(file: Path) -> str:
+    """The password of a file."""
+    lines = _read(file).splitlines()
+    if not lines or not lines[0]:
+        raise click.ClickException(f"{file} is empty. Put the password into its first line")
+    return lines[0]
 
 
 def _read(path: Path) -> str:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
 from ruslo.cli.terminal.output import hint, print_json_line
+
+if TYPE_CHECKING:
+    from ruslo.net.openid.exchange import ClientRegistration
+
+
+def _secret_callback(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    from ruslo.cli.arguments.client_settings import resolve_reference
+
+    return None if value is None else resolve_reference(ctx, param, "--oidc-client-secret", value)
 
 
 @click.command(
@@ -17,6 +27,9 @@ from ruslo.cli.terminal.output import hint, print_json_line
         "ruslo console -b kafka-1:9092,kafka-2:9092 --read-only",
         "ruslo console --port 0 -o json                  # any free port; prints the address as JSON",
         "ruslo console -b kafka-1:9093 --command-config client.properties --login sasl",
+        "ruslo console --command-config client.properties --login oidc --oidc-issuer https://id.example.org "
+        "--oidc-client-id console",
+        "ruslo console --audit-log /var/log/ruslo/audit.log",
         "RUSLO_CONSOLE_PASSWORD=… ruslo console --host 0.0.0.0 --host-name console.example.org",
     ),
 )
@@ -49,10 +62,38 @@ from ruslo.cli.terminal.output import hint, print_json_line
 )
 @click.option(
     "--login",
-    type=click.Choice(["password", "sasl"]),
+    type=click.Choice(["password", "sasl", "oidc"]),
     default="password",
     show_default=True,
-    help="Log in with the console's password, or as a user of the cluster whose ACLs then apply.",
+    help="Log in with the console's password, as a user of the cluster, or with an identity provider "
+    "(OpenID Connect). With the last two the user's own ACLs apply.",
+)
+@click.option("--oidc-issuer", metavar="URL", help="Identity provider, as it names itself in its tokens.")
+@click.option("--oidc-client-id", metavar="ID", help="The console's client id at the identity provider.")
+@click.option(
+    "--oidc-client-secret",
+    metavar="SECRET",
+    callback=_secret_callback,
+    help="The client's secret: @FILE, env:VARIABLE or prompt. Public clients have none.",
+)
+@click.option(
+    "--oidc-scopes",
+    default="openid",
+    show_default=True,
+    metavar="SCOPES",
+    help="Scopes to request, separated by spaces; offline_access often brings a refresh token.",
+)
+@click.option(
+    "--oidc-redirect-uri",
+    metavar="URL",
+    help="Address of /login/callback in browsers, if a proxy changes it.",
+)
+@click.option(
+    "--audit-log",
+    "audit_logs",
+    multiple=True,
+    type=click.Path(dir_okay=False),
+    help="File of ruslo.audit.log to show. Repeatable.",
 )
 @click.option(
     "--tls-certificate",
@@ -73,6 +114,12 @@ def console(
     login: str,
     tls_certificate: str | None,
     tls_key: str | None,
+    oidc_issuer: str | None,
+    oidc_client_id: str | None,
+    oidc_client_secret: str | None,
+    oidc_scopes: str,
+    oidc_redirect_uri: str | None,
+    audit_logs: tuple[str, ...],
     output: str,
 ) -> None:
     """Run the web console until Ctrl-C.
@@ -104,6 +151,9 @@ def console(
         login=Login(login),
         tls_certificate=tls_certificate,
         tls_key=tls_key,
+        openid=_registration(login, oidc_issuer, oidc_client_id, oidc_client_secret, oidc_scopes),
+        redirect_uri=oidc_redirect_uri,
+        audit_logs=audit_logs,
     )
     listener = bind(host, port)
     address = address_of(listener, "https" if settings.is_https else "http")
@@ -116,6 +166,20 @@ def console(
         hint("Press Ctrl-C to stop.")
 
     serve(replace(settings, port=listener.getsockname()[1]), listener, announce)
+
+
+def _registration(
+    login: str, issuer: str | None, client_id: str | None, client_secret: str | None, scopes: str
+) -> ClientRegistration | None:
+    from ruslo.model.secret import Secret
+    from ruslo.net.openid.exchange import ClientRegistration
+
+    if login != "oidc":
+        if issuer or client_id or client_secret:
+            raise click.UsageError("The --oidc options need --login oidc.")
+        return None
+    secret = Secret(client_secret) if client_secret else None
+    return ClientRegistration(issuer or "", client_id or "", secret, scopes)
 
 
 def _security_settings() -> dict[str, str]:

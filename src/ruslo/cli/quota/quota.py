@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +18,11 @@ from ruslo.cli.arguments.options import (
 )
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.output import print_json, print_table
+from ruslo.client.views.quota_text import ENTITY_TYPES, check_key, entity_text, parse_limit
 
 if TYPE_CHECKING:
     from ruslo.client.admin.quotas import ClientQuota
 
-KEYS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
-IP_KEYS = ("connection_creation_rate",)
-_KINDS = ("user", "client-id", "ip")
 Entity = dict[str, str | None]
 
 
@@ -34,7 +32,7 @@ def entity_options(function: Callable[..., None]) -> Callable[..., None]:
     @wraps(function)
     def with_entity(**options: Any) -> None:
         entity: Entity = {}
-        for kind in _KINDS:
+        for kind in ENTITY_TYPES:
             name = options.pop(kind.replace("-", "_"))
             default = options.pop(f"default_{kind.replace('-', '_')}")
             if name is not None and default:
@@ -46,7 +44,7 @@ def entity_options(function: Callable[..., None]) -> Callable[..., None]:
         function(entity=entity, **options)
 
     decorated: Callable[..., None] = with_entity
-    for kind in reversed(_KINDS):
+    for kind in reversed(ENTITY_TYPES):
         decorated = click.option(
             f"--default-{kind}", is_flag=True, help=f"Each {kind} without a quota of its own."
         )(decorated)
@@ -82,7 +80,7 @@ def describe(entity: Entity, bootstrap: str, output: str) -> None:
     _require(entity)
     found = with_admin(bootstrap, lambda admin: admin.quotas.list(entity, strict=True))
     if not found:
-        raise click.ClickException(f"{_shown(entity)} has no quota. Run 'ruslo quota list' to see all.")
+        raise click.ClickException(f"{entity_text(entity)} has no quota. Run 'ruslo quota list' to see all.")
     _print(found, output)
 
 
@@ -101,15 +99,14 @@ def describe(entity: Entity, bootstrap: str, output: str) -> None:
 def set_quota(entity: Entity, values: dict[str, str], bootstrap: str, output: str) -> None:
     """Set quotas; byte rates are per second and broker."""
     _require(entity)
-    for key in values:
-        _check_key(entity, key)
-    numbers: dict[str, float | None] = {key: _number(key, text) for key, text in values.items()}
+    _check_keys(entity, values)
+    numbers = _numbers(values)
     with_admin(bootstrap, lambda admin: admin.quotas.alter(entity, numbers))
     if output == "json":
         print_json({"entity": entity, "values": numbers})
     else:
         for key in numbers:
-            click.echo(f"set {key} of {_shown(entity)} to {values[key]}")
+            click.echo(f"set {key} of {entity_text(entity)} to {values[key]}")
 
 
 @quota.command(epilog=examples("ruslo quota delete --user alice producer_byte_rate --yes"))
@@ -121,18 +118,19 @@ def set_quota(entity: Entity, values: dict[str, str], bootstrap: str, output: st
 def delete(entity: Entity, keys: tuple[str, ...], bootstrap: str, yes: bool, output: str) -> None:
     """Delete quotas of an entity, by default all."""
     _require(entity)
-    for key in keys:
-        _check_key(entity, key)
+    _check_keys(entity, keys)
     found = with_admin(bootstrap, lambda admin: admin.quotas.list(entity, strict=True))
     present = [key for each in found for key in each.values if not keys or key in keys]
     if not present:
-        raise click.ClickException(f"{_shown(entity)} has no such quota. Run 'ruslo quota list' to see all.")
-    confirm(f"Delete {', '.join(present)} of {_shown(entity)}?", yes)
+        raise click.ClickException(
+            f"{entity_text(entity)} has no such quota. Run 'ruslo quota list' to see all."
+        )
+    confirm(f"Delete {', '.join(present)} of {entity_text(entity)}?", yes)
     with_admin(bootstrap, lambda admin: admin.quotas.alter(entity, dict.fromkeys(present)))
     if output == "json":
         print_json({"entity": entity, "deleted": present})
     else:
-        click.echo(f"deleted {', '.join(present)} of {_shown(entity)}")
+        click.echo(f"deleted {', '.join(present)} of {entity_text(entity)}")
 
 
 def _require(entity: Entity) -> None:
@@ -142,33 +140,28 @@ def _require(entity: Entity) -> None:
         )
 
 
-def _check_key(entity: Entity, key: str) -> None:
-    valid = IP_KEYS if "ip" in entity else KEYS
-    if key not in valid:
-        raise click.UsageError(f"Unknown quota {key!r} of {_shown(entity)}. Use one of {', '.join(valid)}.")
-
-
-def _number(key: str, text: str) -> float:
+def _check_keys(entity: Entity, keys: Iterable[str]) -> None:
     try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 < number < float("inf"):
-        raise click.UsageError(f"{key}={text} is not a number above 0. Write one like {key}=1048576.")
-    return number
+        for key in keys:
+            check_key(entity, key)
+    except ValueError as error:
+        raise click.UsageError(f"{error}.") from None
 
 
-def _shown(entity: Entity) -> str:
-    return ", ".join(
-        f"{kind} {name}" if name is not None else f"the default {kind}" for kind, name in entity.items()
-    )
+def _numbers(values: dict[str, str]) -> dict[str, float | None]:
+    try:
+        return {key: parse_limit(key, text) for key, text in values.items()}
+    except ValueError as error:
+        raise click.UsageError(f"{error}.") from None
 
 
 def _print(quotas: list[ClientQuota], output: str) -> None:
     if output == "json":
         print_json([each._asdict() for each in quotas])
     elif quotas:
-        rows = [(_shown(each.entity), key, value) for each in quotas for key, value in each.values.items()]
+        rows = [
+            (entity_text(each.entity), key, value) for each in quotas for key, value in each.values.items()
+        ]
         print_table(["ENTITY", "QUOTA", "VALUE"], rows)
     else:
         click.echo("No quotas found.")

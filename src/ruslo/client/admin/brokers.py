@@ -1,4 +1,4 @@
-"""Brokers: describe the cluster, unregister a broker, list feature levels."""
+"""Brokers: describe the cluster, what the client may do with it, unregister a broker, list feature levels."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ruslo.client.wire.cluster import Cluster
 from ruslo.client.wire.metadata import Node
+from ruslo.model.acls import Operation
 from ruslo.net.channel import check_code
 from ruslo.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from ruslo.protocol.messages.describe_cluster_response import DescribeClusterResponse
@@ -53,6 +54,19 @@ class Brokers:
                 for broker in sorted(response.brokers, key=lambda broker: broker.broker_id)
             ]
             return ClusterDescription(response.cluster_id, response.controller_id, tuple(brokers))
+
+        return await self._cluster.retrying(attempt)
+
+    async def authorized_operations(self) -> frozenset[Operation]:
+        """The operations on the cluster that this client may perform (KIP-430); all without an authorizer."""
+
+        async def attempt() -> frozenset[Operation]:
+            request = DescribeClusterRequest(include_cluster_authorized_operations=True)
+            response = await self._cluster.any_broker(request, DescribeClusterResponse)
+            check_code(response.error_code, response.error_message)
+            bits = response.cluster_authorized_operations
+            # The negative number that stands for "not requested" sets no bit of an operation.
+            return frozenset(each for each in Operation if each > Operation.ANY and bits >> each & 1)
 
         return await self._cluster.retrying(attempt)
 

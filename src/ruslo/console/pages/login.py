@@ -1,6 +1,8 @@
-"""Log in and out: with the console's password, or as a user of the cluster."""
+"""Log in and out: with the console's password, or with the password of a user of the cluster."""
 
 from __future__ import annotations
+
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -14,18 +16,18 @@ from ruslo.console.settings import Login
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.secret import Secret
 
-_REFUSED = (ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.ILLEGAL_SASL_STATE)
+REFUSED = (ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.ILLEGAL_SASL_STATE)
 
 
 async def login(request: Request) -> Response:
     console = console_of(request)
-    after = _local_path(request.query_params.get("next", ""))
+    after = local_path(request.query_params.get("next", ""))
     if not console.sessions.needs_login or (
         request.method == "GET" and console.sessions.is_logged_in(request.state.session_id)
     ):
         return RedirectResponse(after, 303)
     form_error, status = None, 200
-    if request.method == "POST":
+    if request.method == "POST" and console.settings.login is not Login.OIDC:
         try:
             session_id = await _log_in(console, form_of(request), client_address(request))
         except TooManyAttempts:
@@ -36,12 +38,22 @@ async def login(request: Request) -> Response:
                 return RedirectResponse(after, 303)
             wrong = "user or password" if console.settings.login is Login.SASL else "password"
             form_error, status = f"The {wrong} is wrong. Try again.", 401
+    return login_page(request, after, form_error, status)
+
+
+def login_page(request: Request, after: str, form_error: str | None = None, status: int = 200) -> Response:
+    """``after``: the page to show after the login."""
+    console = console_of(request)
+    openid = console.settings.openid
+    path = "/login/oidc" if console.settings.login is Login.OIDC else "/login"
     return console.page(
         request,
         "login.html",
         status=status,
         form_error=form_error,
-        action=link("/login", next="" if after == "/" else after),
+        end_reason=None if form_error else console.sessions.end_reason(request.state.session_id),
+        provider=None if openid is None else urlsplit(openid.issuer).hostname,
+        action=link(path, next="" if after == "/" else after),
     )
 
 
@@ -59,7 +71,7 @@ async def _log_in(console: Console, form: Form, address: str) -> str | None:
         try:
             await own.admin.cluster.metadata([])
         except KafkaError as error:
-            if error.code in _REFUSED:
+            if error.code in REFUSED:
                 return False
             raise
         return True
@@ -76,9 +88,13 @@ async def _log_in(console: Console, form: Form, address: str) -> str | None:
     return session_id
 
 
-def _local_path(path: str) -> str:
-    """The page to show after the login; // and /\\ would lead to another site."""
-    return path if path.startswith("/") and not path.startswith(("//", "/\\")) else "/"
+def local_path(path: str) -> str:
+    """The page to show after the login; // and /\\ would lead to another site.
+
+    Browsers leave out tabs and line breaks of an address, which could hide a second slash.
+    """
+    is_local = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+    return path if is_local else "/"
 
 
 async def logout(request: Request) -> Response:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ruslo.client.librdkafka.producer import Producer, RecordMetadata
-from ruslo.client.settings.setting import ConfigValue
+from ruslo.client.settings.setting import ClientConfigValue
 from ruslo.console.confirmation import Preview, is_confirmed
 from ruslo.console.console import FormResult, console_of, form_of
 from ruslo.console.formats import size
 from ruslo.console.forms import Form, FormError
 from ruslo.console.settings import ConsoleSettings
+from ruslo.model.secret import Secret
 
 _TIMEOUT_MS = 10_000
+_TOKEN_SOURCES = ("sasl.oauthbearer.", "sasl.jaas.")
+"""Settings that say where the console itself gets tokens from."""
 _RECORD_MAX_BYTES = 5 * 1024 * 1024
 """This exceeds the largest form, so only max.message.bytes of the topic limits a record."""
 
@@ -37,7 +42,7 @@ async def produce(request: Request) -> Response:
         with result:
             record = _new_record(form, len(info.partitions))
             if is_confirmed(form):
-                stored = await asyncio.to_thread(_send, console.settings, topic, record)
+                stored = await asyncio.to_thread(_send, console.settings, console.token, topic, record)
                 return console.done(
                     f"/topics/{topic}/messages/{stored.partition}/{stored.offset}",
                     f"The record was stored in partition {stored.partition} at offset {stored.offset}.",
@@ -102,9 +107,11 @@ def _preview(form: Form, topic: str, record: _NewRecord) -> Preview:
     )
 
 
-def _send(settings: ConsoleSettings, topic: str, record: _NewRecord) -> RecordMetadata:
+def _send(
+    settings: ConsoleSettings, token: Callable[[], Secret] | None, topic: str, record: _NewRecord
+) -> RecordMetadata:
     """Use librdkafka for its partitioner and retries; a producer per record is fast enough here."""
-    config: dict[str, ConfigValue] = {
+    config: dict[str, ClientConfigValue] = {
         **settings.security,
         "bootstrap.servers": settings.bootstrap,
         "client.id": "ruslo-console",
@@ -115,6 +122,10 @@ def _send(settings: ConsoleSettings, topic: str, record: _NewRecord) -> RecordMe
         "linger.ms": 0,
         "max.request.size": _RECORD_MAX_BYTES,
     }
+    if token is not None:
+        config = {name: value for name, value in config.items() if not name.startswith(_TOKEN_SOURCES)}
+        # The producer does not live long enough to need another token.
+        config["oauth_cb"] = lambda _: (token().reveal(), time.time() + _TIMEOUT_MS / 1000)
     producer = Producer(config)
     try:
         return producer.send(

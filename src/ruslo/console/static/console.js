@@ -16,7 +16,7 @@ document.querySelector("[data-theme-toggle]").addEventListener("click", () => {
 // -- keyboard shortcuts: / focuses the search, g and a letter opens a page
 
 let lastKey = "";
-const PAGES = { o: "/", t: "/topics", g: "/groups", b: "/brokers", x: "/transactions", p: "/pipelines" };
+const PAGES = { o: "/", t: "/topics", g: "/groups", b: "/brokers", x: "/transactions", p: "/pipelines", s: "/security" };
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.matches("input, textarea, select")) return;
@@ -168,6 +168,11 @@ for (const moment of ["htmx:beforeRequest", "htmx:beforeSwap"]) {
   });
 }
 
+// The session has ended: the reloaded page is the login page, which says why.
+document.addEventListener("htmx:responseError", (event) => {
+  if (event.detail.xhr.status === 401) location.reload();
+});
+
 document.addEventListener("htmx:afterSwap", (event) => {
   const heading = document.querySelector("#preview h2");
   if (heading && event.detail.target.id === "preview") heading.focus();
@@ -184,6 +189,7 @@ if (tail) {
   let skipped = 0;
   const state = document.getElementById("tail-state");
   const records = document.getElementById("records");
+  const noun = tail.dataset.noun || "records";
 
   const stop = () => {
     if (stream) stream.close();
@@ -194,13 +200,13 @@ if (tail) {
 
   const showState = () => {
     const left = skipped ? `, ${skipped.toLocaleString()} skipped` : "";
-    state.textContent = `Following: ${seen.toLocaleString()} records${left}`;
+    state.textContent = `Following: ${seen.toLocaleString()} ${noun}${left}`;
   };
 
   tail.addEventListener("click", () => {
     if (stream) {
       stop();
-      state.textContent = `Stopped after ${seen.toLocaleString()} records`;
+      state.textContent = `Stopped after ${seen.toLocaleString()} ${noun}`;
       return;
     }
     seen = skipped = 0;

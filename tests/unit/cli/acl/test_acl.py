@@ -5,19 +5,12 @@ import json
 import pytest
 from click.testing import CliRunner, Result
 
-from ruslo.cli.acl.explain import reasoning
-from ruslo.cli.acl.rule_arguments import Pattern
 from ruslo.cli.main import cli
 from ruslo.model.acls import Acl, Operation, PatternType, Permission, ResourceType
-from ruslo.model.principals import Principal
 
-ALICE = Principal("User", "alice")
-ORDERS = Pattern(ResourceType.TOPIC, "orders", PatternType.LITERAL)
-CLUSTER = Pattern(ResourceType.CLUSTER, "kafka-cluster", PatternType.LITERAL)
-
-
-def rule(operation: Operation, permission: Permission = Permission.ALLOW, host: str = "*") -> Acl:
-    return Acl(*ORDERS, "User:alice", host, operation, permission)
+DENY = Acl(
+    ResourceType.TOPIC, "orders", PatternType.LITERAL, "User:alice", "*", Operation.READ, Permission.DENY
+)
 
 
 def denial(operation: str, name: str = "orders", rule: str = "no ACL allows it") -> str:
@@ -48,35 +41,6 @@ def test_wrong_usage_exits_with_2(arguments: list[str], problem: str) -> None:
     assert problem in " ".join(result.stderr.split())
 
 
-@pytest.mark.parametrize(
-    ("acls", "operation", "allowed", "reason"),
-    [
-        ([], Operation.READ, False, "no ACL covers the resource"),
-        ([rule(Operation.WRITE)], Operation.READ, False, "1 ACLs cover the resource"),
-        ([rule(Operation.READ)], Operation.READ, True, "This ACL decides: ALLOW User:alice READ"),
-        ([rule(Operation.READ)], Operation.DESCRIBE, True, "READ includes DESCRIBE"),
-        ([rule(Operation.ALL)], Operation.DELETE, True, "ALL includes every operation"),
-        (
-            [rule(Operation.READ), rule(Operation.ALL, Permission.DENY)],
-            Operation.READ,
-            False,
-            "DENY takes precedence over this ACL: ALLOW User:alice READ",
-        ),
-        ([rule(Operation.READ, host="10.0.0.7")], Operation.READ, False, "Add --host ADDRESS"),
-    ],
-)
-def test_the_rule_that_decides(acls: list[Acl], operation: Operation, allowed: bool, reason: str) -> None:
-    decision, reasons = reasoning(acls, ALICE, "*", operation, ORDERS)
-    assert decision.allowed is allowed
-    assert any(reason in each for each in reasons), reasons
-    assert "super.users" in reasons[-1]
-
-
-def test_a_producer_that_may_write_to_a_topic_may_be_idempotent() -> None:
-    decision, _ = reasoning([rule(Operation.WRITE)], ALICE, "*", Operation.IDEMPOTENT_WRITE, CLUSTER)
-    assert decision.allowed
-
-
 def test_suggestions_are_the_least_acls() -> None:
     lines = [denial("DESCRIBE"), denial("READ"), denial("READ"), denial("DESCRIBE", "prices")]
     login = json.dumps({"event": "login", "principal": "User:alice"})
@@ -88,7 +52,7 @@ def test_suggestions_are_the_least_acls() -> None:
 
 
 def test_a_denial_by_an_acl_is_not_answered_with_another_acl() -> None:
-    deny = str(rule(Operation.READ, Permission.DENY))
+    deny = str(DENY)
     result = acl("suggest", "-", "-o", "json", stdin=denial("READ", rule=deny))
     assert json.loads(result.stdout)["commands"] == []
     assert deny in json.loads(result.stdout)["denied_by_acl"][0]

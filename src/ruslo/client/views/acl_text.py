@@ -1,11 +1,21 @@
-"""Resources and operations as ``ruslo acl`` takes and prints them: ``topic:orders-*``, ``read``."""
+"""ACLs as people write and read them: ``topic:orders-*``, ``read``, and the rules that they stand for."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from ruslo.model.acls import Acl, Operation, PatternType, ResourceType
+from ruslo.model.acls import (
+    CLUSTER_NAME,
+    OPERATIONS,
+    WILDCARD,
+    Acl,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from ruslo.model.principals import parse_principal
 
 RESOURCES = "topic:NAME, group:NAME, cluster, transactional-id:NAME, delegation-token:ID or user:PRINCIPAL"
 
@@ -18,8 +28,6 @@ class Pattern(NamedTuple):
 
 def parse_pattern(text: str, *, literal: bool = False) -> Pattern:
     """``*`` at the end of a name makes it a prefix, unless ``literal``; ``*`` alone is every name."""
-    from ruslo.model.acls import CLUSTER_NAME, WILDCARD, PatternType, ResourceType
-
     kind, colon, name = text.partition(":")
     resource_type = ResourceType.__members__.get(kind.upper().replace("-", "_"))
     if resource_type in (None, ResourceType.ANY, ResourceType.UNKNOWN):
@@ -35,8 +43,6 @@ def parse_pattern(text: str, *, literal: bool = False) -> Pattern:
 
 
 def parse_operation(text: str) -> Operation:
-    from ruslo.model.acls import Operation
-
     found = Operation.__members__.get(text.upper().replace("-", "_"))
     if found in (None, Operation.ANY, Operation.UNKNOWN):
         names = ", ".join(shown(each) for each in Operation if each > Operation.ANY)
@@ -45,13 +51,25 @@ def parse_operation(text: str) -> Operation:
     return found
 
 
-def shown(value: Operation | ResourceType) -> str:
+def new_rules(
+    permission: Permission, principal: str, operations: Iterable[str], pattern: Pattern, host: str = WILDCARD
+) -> list[Acl]:
+    """One rule per operation. Raises ValueError for an operation that the resource does not have."""
+    parse_principal(principal)
+    wanted = list(dict.fromkeys(parse_operation(each.strip()) for each in operations))
+    valid = (*OPERATIONS[pattern.type], Operation.ALL)
+    for each in wanted:
+        if each not in valid:
+            names = ", ".join(map(shown, valid))
+            raise ValueError(f"{shown(pattern.type)} has no operation {shown(each)}. Use one of {names}")
+    return [Acl(*pattern, principal, host, each, permission) for each in wanted]
+
+
+def shown(value: Operation | ResourceType | Permission) -> str:
     return value.name.lower().replace("_", "-")
 
 
 def resource_text(resource_type: int, name: str, pattern_type: int) -> str:
-    from ruslo.model.acls import CLUSTER_NAME, PatternType, ResourceType
-
     kind = ResourceType(resource_type)
     if kind is ResourceType.CLUSTER and name == CLUSTER_NAME:
         return "cluster"
@@ -59,8 +77,6 @@ def resource_text(resource_type: int, name: str, pattern_type: int) -> str:
 
 
 def acl_json(acl: Acl) -> dict[str, object]:
-    from ruslo.model.acls import Operation, PatternType, Permission, ResourceType
-
     return {
         "principal": acl.principal,
         "permission": Permission(acl.permission).name,
