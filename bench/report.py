@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.scenarios import PARTITIONS
+from bench.storm_scenario import LIMIT_PER_S
 from bench.table import Results, Row, machine, markdown_table
 
 ROWS = [
@@ -83,6 +84,11 @@ ROWS = [
     Row("TLS: consume 1 KB", "tls", "consume_mb_per_s", "MB/s", "more", 1.5, 0),
     Row("TLS: consume 1 KB, processor", "tls", "consume_cpu_s_per_gb", "CPU-s/GB", "less"),
     Row("ACLs: ack p99 divided by that without", "acls", "acls_p99_ratio", "", "less", None, 2, 1.0, 1.05),
+    Row("1,000 clients: distance from their quota", "quotas", "quota_error_percent", "%", "less"),
+    Row("connection storm: ack p99", "storm", "storm_p99_ms", "ms", "less", None, 2),
+    Row("connection storm: ack p99 by calm", "storm", "storm_p99_ratio", "×", "less"),
+    Row("limited storm: ack p99 by calm", "storm", "limited_storm_p99_ratio", "×", "less"),
+    Row("connection storm: connects", "storm", "storm_connects_per_s", "1/s", "more", None, 0),
 ]
 
 
@@ -131,4 +137,10 @@ How it is measured:
 - **Metrics.** CPU time of a broker that is scraped every second, divided by that of a broker without any
   counting, each the minimum of 15 short alternating rounds; more than 1.02 for 1 KB records would be too
   much.
+- **Quotas.** 1,000 connections of one user produce batches of 16 KB without a pause under a common quota of
+  5 MB/s. The figure is how far their throughput is from the quota once the initial burst is over; 5 % would
+  be too much.
+- **Connection storm.** A process opens, uses once and closes connections to a PLAINTEXT, an SSL and a
+  SASL_PLAINTEXT listener, 100 at a time, while another client produces one record at a time. In the limited
+  storm `max.connection.creation.rate` is {LIMIT_PER_S}.
 """

@@ -12,8 +12,10 @@ from bench.contenders import run_load, seconds_to_first_answer
 from bench.group_scenario import groups
 from bench.measure import GB, cpu_s, resident_mb, warm_memory
 from bench.metrics_scenario import metrics
+from bench.quota_scenario import quotas
 from bench.security_scenario import acls, tls
 from bench.setting import Figures, Setting, create_topics, delete_topics, running_node, wait_until_served
+from bench.storm_scenario import storm
 from bench.transaction_scenario import transactions
 from tests.support.brokers.node import Node
 
@@ -123,4 +125,6 @@ SCENARIOS: dict[str, Callable[[Setting], Figures]] = {
     "metrics": metrics,
     "tls": tls,
     "acls": acls,
+    "quotas": quotas,
+    "storm": storm,
 }

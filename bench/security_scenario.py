@@ -36,6 +36,8 @@ class Listener:
     bootstrap: str
     client: Mapping[str, str]
     """The settings of librdkafka for this listener."""
+    address_of: Mapping[str, str]
+    """The addresses of all listeners of the node, by security protocol."""
 
     def log_tail(self, lines: int) -> str:
         return self.node.log_tail(lines)
@@ -137,7 +139,7 @@ def secured(
             "sasl.password": USERS["alice"],
         }
     try:
-        yield Listener(secured.node.start(), secured.addresses[protocol], client)
+        yield Listener(secured.node.start(), secured.addresses[protocol], client, secured.addresses)
     finally:
         secured.node.kill()
         shutil.rmtree(folder, ignore_errors=True)
