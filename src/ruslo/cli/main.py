@@ -36,6 +36,9 @@ COMMANDS = {
     "token": LazyCommand(
         "ruslo.cli.token.token", "token", "Create, list, renew and expire delegation tokens."
     ),
+    "cert": LazyCommand(
+        "ruslo.cli.cert.cert", "cert", "Create certificates for development, and describe certificates."
+    ),
     "cluster": LazyCommand(
         "ruslo.cli.cluster.cluster", "cluster", "Show nodes and health, move replicas, elect leaders."
     ),

@@ -12,6 +12,7 @@ from ruslo.testing.ports import LOOPBACK
 if TYPE_CHECKING:
     from ruslo.broker.node.format import QuorumOptions
     from ruslo.config.broker import BrokerConfig
+    from ruslo.protocol.messages.user_scram_credential_record import UserScramCredentialRecord
 
 DEFAULT_REPLICAS = 3
 
@@ -92,17 +93,19 @@ def format_cluster(
     quorum: QuorumOptions | None = None,
     *,
     cluster_id: str | None = None,
+    users: Sequence[UserScramCredentialRecord] = (),
     clock: Clock | None = None,
 ) -> str:
     """Format all data directories that are not formatted yet; return the cluster ID.
 
-    ``quorum`` is set if the voters are stored in the metadata log instead of the properties.
+    ``quorum`` is set if the voters are stored in the metadata log instead of the properties. ``users`` are
+    the SCRAM users of a new cluster.
     """
     from ruslo.broker.node.format import format_storage
 
     for config in configs:
         cluster_id = format_storage(
-            config, cluster_id=cluster_id, quorum=quorum, ignore_formatted=True, clock=clock
+            config, cluster_id=cluster_id, quorum=quorum, users=users, ignore_formatted=True, clock=clock
         ).cluster_id
     assert cluster_id is not None, "a cluster has nodes"
     return cluster_id

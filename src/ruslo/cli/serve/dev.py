@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,13 +21,12 @@ from ruslo.cli.arguments.options import (
     log_level_option,
     output_option,
 )
+from ruslo.cli.serve.dev_nodes import LAST_PORT, DevOptions, bind_error, run_open, run_secured
 from ruslo.cli.terminal.output import hint, print_json_line
 from ruslo.model.errors import ConfigError
 
-LOOPBACK = "127.0.0.1"
-METRICS_KEY = "ruslo.metrics.listener"
-METRICS_PORT_OFFSET = 312
-LAST_PORT = 65535
+if TYPE_CHECKING:
+    from ruslo.cli.serve.secured_cluster import SecuredCluster
 
 
 @click.command(
@@ -37,6 +36,7 @@ LAST_PORT = 65535
         "ruslo dev --port 0                  # any free port; printed in the first line",
         "ruslo dev --brokers 3               # a cluster on 127.0.0.1:9092 to 9094",
         "ruslo dev --data-dir ./ruslo-data --set num.partitions=3",
+        "ruslo dev --secure                  # with TLS, users and ACLs",
     ),
 )
 @click.option("--brokers", type=click.IntRange(1), default=1, show_default=True, help="Number of brokers.")
@@ -60,6 +60,11 @@ LAST_PORT = 65535
     callback=broker_settings_callback,
     help="A broker property. Repeatable.",
 )
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="Use TLS, SCRAM and ACLs; create certificates, users and the property files of clients.",
+)
 @log_level_option("warning")
 @log_format_option
 @output_option
@@ -69,6 +74,7 @@ def dev(
     port: int,
     data_dir: Path | None,
     settings: dict[str, str],
+    secure: bool,
     log_level: str,
     log_format: str | None,
     output: str,
@@ -82,72 +88,34 @@ def dev(
 
     Metrics are at http://127.0.0.1:9404/metrics: 312 above the broker's port, or any free port. The console
     process starts with the first request of a browser.
+
+    --secure creates the users admin, a super user, and alice, who needs ACLs. Their settings and passwords
+    are in files of the folder security in the data folder, which further lines name; on a terminal, ready
+    settings for Java, librdkafka, Python and Spark are printed, too. A restart with the same --data-dir keeps
+    the certificate authority, the users and their passwords.
     """
     if log_format is not None:
         settings = {**settings, LOG_FORMAT_KEY: log_format}
     if "listeners" not in settings:
         _check_ports(port, brokers)
     with contextlib.ExitStack() as beside:
+        folder = beside.enter_context(_data_folder(data_dir))
+        if data_dir is not None:
+            from ruslo.cli.serve.secured_cluster import check_data_folder
 
-        def announce(bootstrap: str) -> None:
-            _print_address(bootstrap, output)
-            console = None if no_console else start_console(bootstrap, console_port, hint)
+            check_data_folder(folder, secure)
+
+        def announce(bootstrap: str, secured: SecuredCluster | None = None) -> None:
+            _print_address(bootstrap, output, secured)
+            client_file = None if secured is None else secured.write_console_file()
+            console = None if no_console else start_console(bootstrap, console_port, hint, client_file)
             if console is not None:
-                hint(f"console: {beside.enter_context(console).address}")
+                address = beside.enter_context(console).address
+                hint(f"console: {address}" + ("" if secured is None else "   (log in as admin or alice)"))
 
-        code = _run(brokers, port, data_dir, settings, log_level, announce)
+        options = DevOptions(brokers, port, folder, settings, log_level)
+        code = run_secured(options, announce) if secure else run_open(options, announce)
     raise click.exceptions.Exit(code)
-
-
-def _run(
-    brokers: int,
-    port: int,
-    data_dir: Path | None,
-    settings: dict[str, str],
-    log_level: str,
-    announce: Callable[[str], None],
-) -> int:
-    """Run until a signal; return the exit code."""
-    if brokers > 1:
-        with _data_folder(data_dir) as folder:
-            return _run_cluster(brokers, port, folder, settings, log_level, announce)
-    from ruslo.broker.node.garbage import collection_disabled
-
-    with collection_disabled():
-        from ruslo.broker.node.node import run
-    from ruslo.broker.node.log_lines import log_to_stderr
-    from ruslo.config.broker import BrokerConfig
-    from ruslo.testing.cluster_layout import format_single_node, single_node_properties
-
-    settings = {METRICS_KEY: _metrics_address(port), **settings}
-    with _data_folder(data_dir) as folder:
-        config = BrokerConfig.from_properties(single_node_properties(folder, port=port, overrides=settings))
-        log_to_stderr(log_level, config.str(LOG_FORMAT_KEY))
-        format_single_node(config)
-        return run(config, lambda node: announce(node.bootstrap))
-
-
-def _run_cluster(
-    brokers: int,
-    port: int,
-    folder: Path,
-    settings: dict[str, str],
-    log_level: str,
-    announce: Callable[[str], None],
-) -> int:
-    from ruslo.cli.serve.node_processes import NodeProcesses
-    from ruslo.config.broker import BrokerConfig
-    from ruslo.testing.cluster_layout import NodePorts, cluster_properties, format_cluster
-    from ruslo.testing.ports import reserve_ports
-
-    broker_ports = list(range(port, port + brokers)) if port else reserve_ports(brokers)
-    ports = [NodePorts(*each) for each in zip(broker_ports, reserve_ports(brokers), strict=True)]
-    nodes = [
-        {**each, METRICS_KEY: _metrics_address(at.broker if port else 0), **settings}
-        for each, at in zip(cluster_properties(folder, ports, overrides=settings), ports, strict=True)
-    ]
-    format_cluster([BrokerConfig.from_properties(each) for each in nodes])
-    return NodeProcesses(nodes, log_level).run(lambda addresses: announce(",".join(addresses)))
 
 
 def _check_ports(first: int, brokers: int) -> None:
@@ -158,7 +126,7 @@ def _check_ports(first: int, brokers: int) -> None:
             f"{LAST_PORT}. Choose a lower --port."
         )
     for port in range(first, first + brokers) if first else ():
-        problem = _bind_error(port)
+        problem = bind_error(port)
         if problem is None:
             continue
         why = (
@@ -169,31 +137,20 @@ def _check_ports(first: int, brokers: int) -> None:
         raise ConfigError(f"{why}. Choose another port, such as --port 19092, or --port 0 for any free port")
 
 
-def _metrics_address(broker_port: int) -> str:
-    """Port 9404 for broker port 9092, as with ``ruslo serve``; a free port if that one is in use."""
-    port = broker_port + METRICS_PORT_OFFSET if broker_port else 0
-    if port > LAST_PORT or _bind_error(port) is not None:
-        port = 0
-    return f"{LOOPBACK}:{port}"
-
-
-def _bind_error(port: int) -> OSError | None:
-    """The error of listening on the port, if any."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError as error:
-            return error
-    return None
-
-
-def _print_address(bootstrap: str, output: str) -> None:
+def _print_address(bootstrap: str, output: str, secured: SecuredCluster | None) -> None:
+    if secured is not None:
+        from ruslo.cli.serve.client_help import file_lines, files_as_json, terminal_help
     if output == "json":
-        print_json_line({"bootstrap.servers": bootstrap})
+        files = {} if secured is None else files_as_json(secured)
+        print_json_line({"bootstrap.servers": bootstrap, **files})
     else:
         click.echo(f"bootstrap.servers={bootstrap}")
+        for line in () if secured is None else file_lines(secured):
+            click.echo(line)
     sys.stdout.flush()
+    if secured is not None:
+        hint(terminal_help(secured, bootstrap))
+        return
     at_default = bootstrap.split(",")[0] == "127.0.0.1:9092"
     hint("Try: ruslo topic create orders" + ("" if at_default else f" -b {bootstrap}") + "   (Ctrl-C stops)")
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
+DEFAULT_NAME = "Ruslo development CA"
 DEFAULT_DAYS = 365
+DEFAULT_CA_DAYS = 10 * DEFAULT_DAYS
 _CLOCK_TOLERANCE = timedelta(minutes=5)
 
 
@@ -42,12 +44,23 @@ class DevelopmentCa:
         self._private_key: Any = load_pem_private_key(key.reveal().encode(), None)
         self._issuer = x509.load_pem_x509_certificate(certificate.encode())
 
+    @property
+    def is_consistent(self) -> bool:
+        """The key is the key of the certificate."""
+        return bool(self._private_key.public_key() == self._issuer.public_key())
+
+    @property
+    def expires_at_ms(self) -> int:
+        return int(self._issuer.not_valid_after_utc.timestamp() * 1000)
+
     @classmethod
-    def new(cls, name: str = "Ruslo development CA", clock: Clock | None = None) -> Self:
+    def new(
+        cls, name: str = DEFAULT_NAME, clock: Clock | None = None, *, days: int = DEFAULT_CA_DAYS
+    ) -> Self:
         key = _new_key()
         subject = _subject(name, None)
-        days = 10 * DEFAULT_DAYS
-        builder = _builder(subject, subject, key, days, clock or SystemClock())
+        now = _now(clock or SystemClock())
+        builder = _builder(subject, subject, key, now, now + timedelta(days=days))
         certificate = _sign(_with_ca_extensions(builder, key), key)
         return cls(_key_pem(key), _certificate_pem(certificate), clock)
 
@@ -58,17 +71,27 @@ class DevelopmentCa:
         *,
         organization: str | None = None,
         days: int = DEFAULT_DAYS,
+        client_only: bool = False,
     ) -> Issued:
-        """A certificate for a broker that is reached under these names and addresses, or for a client."""
+        """A certificate for a broker that is reached under these names and addresses, or for a client.
+
+        A broker is also a client of the other brokers. ``client_only``: the certificate cannot be that of a
+        broker. Raises ValueError for an invalid name or host.
+        """
         from cryptography import x509
         from cryptography.x509.oid import ExtendedKeyUsageOID
 
         key = _new_key()
-        builder = _builder(_subject(common_name, organization), self._issuer.subject, key, days, self._clock)
+        now = _now(self._clock)
+        # A certificate that outlives the one of its issuer would only look valid.
+        not_after = min(now + timedelta(days=days), self._issuer.not_valid_after_utc)
+        builder = _builder(_subject(common_name, organization), self._issuer.subject, key, now, not_after)
         names = [_general_name(host) for host in dict.fromkeys(hosts)]
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
+        if not client_only:
+            usages.insert(0, ExtendedKeyUsageOID.SERVER_AUTH)
         builder = (
             builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
@@ -80,6 +103,10 @@ class DevelopmentCa:
         )
         certificate = _certificate_pem(_sign(builder, self._private_key))
         return Issued(_key_pem(key), certificate + self.certificate)
+
+
+def _now(clock: Clock) -> datetime:
+    return datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
 
 
 def _new_key() -> EllipticCurvePrivateKey:
@@ -100,11 +127,14 @@ def _subject(common_name: str, organization: str | None) -> x509.Name:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, days: int, clock: Clock
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: EllipticCurvePrivateKey,
+    now: datetime,
+    not_after: datetime,
 ) -> x509.CertificateBuilder:
     from cryptography import x509
 
-    now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -112,7 +142,7 @@ def _builder(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCK_TOLERANCE)
-        .not_valid_after(now + timedelta(days=days))
+        .not_valid_after(not_after)
     )
 
 

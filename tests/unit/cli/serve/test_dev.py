@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -45,3 +46,11 @@ def test_ports_above_65535_are_a_usage_error() -> None:
     result = CliRunner().invoke(cli, ["dev", "--port", "65534", "--brokers", "3"])
     assert result.exit_code == 2
     assert "Choose a lower --port" in result.stderr
+
+
+def test_a_secured_cluster_keeps_its_own_listeners(tmp_path: Path) -> None:
+    arguments = ["dev", "--secure", "--port", "0", "--data-dir", str(tmp_path / "data")]
+    result = CliRunner().invoke(cli, [*arguments, "--set", "listeners=PLAINTEXT://:9092"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--secure sets listeners itself" in " ".join(result.stderr.split())
+    assert not (tmp_path / "data").exists()
