@@ -25,9 +25,9 @@ runtime:
 demo: runtime ## a broker, live events and pipelines on Spark in this terminal (SECONDS=30 to end by itself)
 	@$(BIN)/ruslo demo $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
-# The order of the files is that of tests/conftest.py. A third worker uses the time in which tests of processes only wait.
+# The order of the files is that of tests/conftest.py. More workers than processors: tests of processes mostly wait.
 test: check ## check, then all tests: unit, cluster, interop (ARGS="-k name" for some)
-	@$(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder --durations=25 $(ARGS)
+	@$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder --durations=25 $(ARGS)
 
 quick: setup ## the unit tests of what changed since main, for the inner loop (BASE=commit for another start)
 	@tests=$$($(BIN)/python scripts/changed_tests.py $(BASE)); \
