@@ -103,7 +103,7 @@ def dev(
         if data_dir is not None:
             from ruslo.cli.serve.secured_cluster import check_data_folder
 
-            check_data_folder(folder, secure)
+            check_data_folder(folder, secure, brokers)
 
         def announce(bootstrap: str, secured: SecuredCluster | None = None) -> None:
             _print_address(bootstrap, output, secured)

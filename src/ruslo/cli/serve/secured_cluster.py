@@ -83,15 +83,23 @@ class SecuredCluster:
         write_private_file(self.folder / BROKER_FILE, key_store_pem(issued))
 
 
-def check_data_folder(folder: Path, secure: bool) -> None:
-    """A cluster is secured when its data is created. Raises ConfigError for data of the other kind."""
+def check_data_folder(folder: Path, secure: bool, brokers: int) -> None:
+    """Whether a cluster is secured, and its nodes, are decided when its data is created.
+
+    Raises ConfigError for the data of another cluster. New nodes could outvote those with data.
+    """
     is_secured = (folder / _FOLDER / _SECRETS_FILE).exists()
     if is_secured and not secure:
         raise ConfigError(
             f"{folder} holds a secured cluster. Add --secure, or choose another folder for --data-dir"
         )
-    formatted = [path / "meta.properties" for path in (folder, *folder.glob("node-*"))]
-    if secure and not is_secured and any(path.exists() for path in formatted):
+    formatted = [path for path in (folder, *folder.glob("node-*")) if (path / "meta.properties").exists()]
+    if formatted and len(formatted) != brokers:
+        raise ConfigError(
+            f"{folder} holds a cluster with --brokers {len(formatted)}. Start it with that, or choose "
+            "another folder for --data-dir"
+        )
+    if secure and not is_secured and formatted:
         raise ConfigError(
             f"{folder} holds a cluster without users and ACLs. Choose another folder for --data-dir, or omit "
             "--secure"

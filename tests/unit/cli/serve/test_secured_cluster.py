@@ -69,18 +69,18 @@ def test_a_damaged_folder_is_explained(secured: SecuredCluster, tmp_path: Path) 
 
 
 def test_an_open_cluster_does_not_become_secured(tmp_path: Path) -> None:
-    check_data_folder(tmp_path, secure=True)
+    check_data_folder(tmp_path, secure=True, brokers=1)
     (tmp_path / "node-1").mkdir()
     (tmp_path / "node-1/meta.properties").write_text("")
-    check_data_folder(tmp_path, secure=False)
+    check_data_folder(tmp_path, secure=False, brokers=1)
     with pytest.raises(ConfigError, match="without users and ACLs"):
-        check_data_folder(tmp_path, secure=True)
+        check_data_folder(tmp_path, secure=True, brokers=1)
 
 
 def test_a_secured_cluster_does_not_become_open(secured: SecuredCluster, tmp_path: Path) -> None:
-    check_data_folder(tmp_path, secure=True)
+    check_data_folder(tmp_path, secure=True, brokers=1)
     with pytest.raises(ConfigError, match="Add --secure"):
-        check_data_folder(tmp_path, secure=False)
+        check_data_folder(tmp_path, secure=False, brokers=1)
 
 
 def test_only_the_help_on_a_terminal_shows_passwords(secured: SecuredCluster) -> None:
@@ -99,3 +99,12 @@ def test_the_printed_options_of_spark_are_complete(secured: SecuredCluster) -> N
     client = parse_client_properties(dict(options))
     assert client.bootstrap == BOOTSTRAP
     assert secured.password("alice").reveal() in dict(client.security)["sasl.jaas.config"].reveal()
+
+
+def test_a_cluster_keeps_its_number_of_brokers(tmp_path: Path) -> None:
+    for node in ("node-1", "node-2", "node-3"):
+        (tmp_path / node).mkdir()
+        (tmp_path / node / "meta.properties").touch()
+    check_data_folder(tmp_path, secure=False, brokers=3)
+    with pytest.raises(ConfigError, match="holds a cluster with --brokers 3"):
+        check_data_folder(tmp_path, secure=False, brokers=1)
