@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, Producer
 from ruslo.cli.main import cli
 from tests.support.checks.cli_checks import RUSLO
 
+VALUES = ["by command", "by librdkafka"]
 OUTSIDER = {"RUSLO_PROFILE": "", "RUSLO_BOOTSTRAP": ""}
 
 
@@ -77,6 +78,10 @@ def test_a_secured_cluster_in_one_command(tmp_path: Path) -> None:
         dev.ok("alice", "produce", "orders", stdin="by command\n")
 
         produce_with_librdkafka(dev.librdkafka("alice"))
+        assert "TOPIC_AUTHORIZATION_FAILED" in dev.run("alice", "consume", "orders", "--exit").stderr
+        dev.ok("admin", "acl", "allow", "User:alice", "read", "topic:orders")
+        # Without a group it needs no ACL on groups.
+        assert sorted(dev.ok("alice", "consume", "orders", "--exit").splitlines()) == VALUES
 
         open_client = CliRunner().invoke(cli, ["topic", "list", "-b", dev.bootstrap], env=OUTSIDER)
         assert open_client.exit_code == 1
@@ -102,7 +107,7 @@ def test_a_secured_cluster_in_one_command(tmp_path: Path) -> None:
     with running(data_dir) as dev:
         assert {user: dev.librdkafka(user)["sasl.password"] for user in before} == before
         values = dev.ok("admin", "consume", "orders", "--exit").splitlines()
-        assert values == ["by command", "by librdkafka"]
+        assert sorted(values) == VALUES
 
     refused = subprocess.run(
         [*RUSLO, "dev", "--port", "0", "--data-dir", str(data_dir)],

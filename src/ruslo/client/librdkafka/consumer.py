@@ -414,6 +414,9 @@ class Consumer(Generic[ConsumedK, ConsumedV]):
         if code in (Theirs._ALL_BROKERS_DOWN, Theirs._TRANSPORT):
             return []
         ours = as_kafka_error(error)
+        if ours.code == ErrorCode.GROUP_AUTHORIZATION_FAILED and not self._settings.has_group:
+            # librdkafka looks for the coordinator of the placeholder, which this consumer does not use.
+            return []
         may_be_created = self._subscribed and ours.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if may_be_created or code == Theirs._MAX_POLL_EXCEEDED:
             _log.warning("%s", ours.message)
