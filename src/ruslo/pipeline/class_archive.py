@@ -30,6 +30,7 @@ DRIVER_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _MAX_ARCHIVES: Final = 3
 """The newest archives are kept: each takes some 170 MB, and an upgrade of Spark or Java leaves one behind."""
 _LOWEST_PRIORITY: Final = 19
+_IN_BACKGROUND: Final = "--background"
 
 
 def archive_path() -> Path | None:
@@ -54,12 +55,12 @@ def java_options() -> str:
 
 
 def build_in_background() -> Path | None:
-    """Start to build the archive if it does not exist; returns its path then."""
+    """Start to build the archive, at the lowest priority, if it does not exist; returns its path then."""
     path = archive_path()
     if path is None or path.exists():
         return None
     subprocess.Popen(
-        [sys.executable, "-m", __name__],
+        [sys.executable, "-m", __name__, _IN_BACKGROUND],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -69,11 +70,10 @@ def build_in_background() -> Path | None:
 
 
 def build() -> str:
-    """Build the archive at the lowest priority, unless it exists or another process builds it."""
+    """Build the archive, unless it exists or another process builds it."""
     path = archive_path()
     if path is None:
         return "No class archive can be built: install pyspark and a Java with a release file."
-    os.nice(_LOWEST_PRIORITY)
     with path.with_suffix(".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -121,4 +121,6 @@ def _remove_old_archives(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    if _IN_BACKGROUND in sys.argv:
+        os.nice(_LOWEST_PRIORITY)
     print(build())
