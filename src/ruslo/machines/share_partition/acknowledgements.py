@@ -1,0 +1,49 @@
+"""Checks acknowledgement batches before any record changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from ruslo.machines.share_partition.states import AcknowledgeType
+from ruslo.machines.share_partition.values import AcknowledgementBatch, TypeRun
+from ruslo.model.errors import ErrorCode, KafkaError
+
+_TYPES = frozenset(AcknowledgeType)
+
+
+def check_batch(batch: AcknowledgementBatch, end_offset: int) -> None:
+    """Raise INVALID_REQUEST for a batch that no consumer may send."""
+    if batch.first < 0 or batch.last < batch.first:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"The acknowledged offsets {batch.first} to {batch.last} are not a range.",
+        )
+    if batch.last >= end_offset:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Offset {batch.last} cannot be acknowledged: no record from {end_offset} on was acquired.",
+        )
+    size = batch.last - batch.first + 1
+    if len(batch.types) not in (1, size):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"{len(batch.types)} acknowledge types do not fit {size} offsets. Send one, or one per offset.",
+        )
+    for value in batch.types:
+        if value not in _TYPES:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Acknowledge type {value} does not exist.")
+
+
+def runs_of(batch: AcknowledgementBatch, start_offset: int) -> Iterator[TypeRun]:
+    """The runs of equal types; what is before the start offset is left out, because it needs no response."""
+    if len(batch.types) == 1:
+        if batch.last >= start_offset:
+            yield TypeRun(max(batch.first, start_offset), batch.last, AcknowledgeType(batch.types[0]))
+        return
+    first = batch.first
+    for value, equal in groupby(batch.types):
+        last = first + sum(1 for _ in equal) - 1
+        if last >= start_offset:
+            yield TypeRun(max(first, start_offset), last, AcknowledgeType(value))
+        first = last + 1

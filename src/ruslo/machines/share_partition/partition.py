@@ -1,0 +1,366 @@
+"""The delivery state of one share-partition, at the leader of its partition (KIP-932).
+
+A share-partition is a partition as one share group sees it. Its records in flight are between the start
+offset and the end offset (exclusive here):
+
+=============  ====================================================================================
+event          what happens
+=============  ====================================================================================
+acquire        available records become acquired: a member holds their lock until a deadline
+acknowledge    acquired records of the member change to their new state once that is persisted
+expire_locks   records whose lock has expired become available again, or archived at the limit
+release        as acknowledge with RELEASE, for all records of a member that leaves
+on_written     the share coordinator has persisted a write, or the records return to acquired
+=============  ====================================================================================
+
+The caller sends the writes of a share-partition to the share coordinator one after the other. The start
+offset moves past records that are acknowledged or archived. An acquisition is not persisted: after a failover
+its records are delivered again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ruslo.machines.share_partition.acknowledgements import check_batch, runs_of
+from ruslo.machines.share_partition.acquisition import Acquisition, overlaps, without
+from ruslo.machines.share_partition.ranges import NO_DEADLINE, NO_WRITE, InFlightRanges
+from ruslo.machines.share_partition.states import (
+    STATE_AFTER,
+    TERMINAL_STATES,
+    AcknowledgeType,
+    RecordState,
+)
+from ruslo.machines.share_partition.values import (
+    PERSISTED_STATES,
+    AcknowledgementBatch,
+    AcquiredRange,
+    AcquireLimits,
+    FetchedBatches,
+    OffsetRange,
+    ShareSettings,
+    StateBatch,
+    StateWrite,
+    TypeRun,
+)
+from ruslo.model.errors import ErrorCode, KafkaError
+
+
+class SharePartition:
+    def __init__(
+        self, settings: ShareSettings, start_offset: int, batches: Sequence[StateBatch] = ()
+    ) -> None:
+        """Take over the persisted state. Raises ValueError if that contradicts itself."""
+        self.settings = settings
+        """May be replaced at any time; it applies to later events."""
+        self._ranges = _loaded(start_offset, batches)
+        self._next_write_id = NO_WRITE + 1
+        self._writes: dict[int, list[OffsetRange]] = {}
+        """The offsets that each write in progress will change."""
+        self._first_available = start_offset
+        """No offset before this one is available."""
+        self._deadline_ms = NO_DEADLINE
+        """No lock expires before this time."""
+        self._advance()
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    @property
+    def start_offset(self) -> int:
+        return self._ranges.start
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last record in flight."""
+        return self._ranges.end
+
+    @property
+    def in_flight(self) -> int:
+        return self._ranges.end - self._ranges.start
+
+    @property
+    def delivery_complete_count(self) -> int:
+        """Records in flight that are acknowledged or archived, or will be after the writes in progress."""
+        ranges = self._ranges
+        return sum(
+            ranges.last(at) - ranges.first[at] + 1
+            for at, state in enumerate(ranges.target)
+            if state in TERMINAL_STATES
+        )
+
+    def next_fetch_offset(self) -> int:
+        """The first available offset, or the end offset."""
+        ranges = self._ranges
+        at = ranges.index(max(self._first_available, ranges.start)) if len(ranges) else 0
+        while at < len(ranges) and not ranges.is_available(at):
+            at += 1
+        self._first_available = ranges.first[at] if at < len(ranges) else ranges.end
+        return self._first_available
+
+    def can_acquire(self) -> bool:
+        """Whether a fetch may acquire records, if the log has any."""
+        return self.in_flight < self.settings.max_record_locks or self.next_fetch_offset() < self.end_offset
+
+    def deadline_ms(self) -> int | None:
+        """The time for the next ``expire_locks``."""
+        return None if self._deadline_ms == NO_DEADLINE else self._deadline_ms
+
+    # -- acquire ---------------------------------------------------------------------------------------------
+
+    def acquire(
+        self, member: str, limits: AcquireLimits, fetched: FetchedBatches, now_ms: int
+    ) -> list[AcquiredRange]:
+        """Lock records for a member; their delivery counts include this delivery."""
+        ranges, batches = self._ranges, fetched.batches
+        if limits.max_records <= 0 or not batches or batches[-1].last < ranges.start:
+            return []
+        last = batches[-1].last
+        max_records = min(limits.max_records, self.settings.max_record_locks - self.in_flight)
+        if max_records <= 0:
+            # Only records that are in flight already can be acquired again.
+            if fetched.fetch_offset >= ranges.end:
+                return []
+            max_records = min(limits.max_records, ranges.end - fetched.fetch_offset)
+            last = min(last, ranges.end - 1)
+        self._archive_compacted(fetched.fetch_offset, batches[0].first)
+        deadline_ms = now_ms + self.settings.lock_duration_ms
+        acquisition = Acquisition(ranges, self.settings, member, limits, deadline_ms)
+        acquisition.run(batches, max(batches[0].first, ranges.start), last, max_records)
+        acquired = acquisition.acquired
+        if fetched.aborted:
+            self._archive_aborted(acquired, fetched.aborted)
+            acquired = without(acquired, fetched.aborted)
+        if acquired:
+            self._deadline_ms = min(self._deadline_ms, deadline_ms)
+            ranges.merge(acquired[0].first, acquired[-1].last)
+        self._advance()
+        return acquired
+
+    def _archive_compacted(self, fetch_offset: int, base_offset: int) -> None:
+        """The log has no record between the two offsets any more."""
+        ranges = self._ranges
+        first, last = max(fetch_offset, ranges.start), min(base_offset, ranges.end) - 1
+        if first <= last:
+            for at in ranges.divide(first, last):
+                if ranges.is_available(at):
+                    ranges.set_state(at, RecordState.ARCHIVED)
+            ranges.merge(first, last)
+
+    def _archive_aborted(self, acquired: Sequence[AcquiredRange], aborted: Sequence[OffsetRange]) -> None:
+        for first, last in overlaps(acquired, aborted):
+            for at in self._ranges.divide(first, last):
+                self._ranges.set_state(at, RecordState.ARCHIVED)
+
+    # -- acknowledge, release and expiry ---------------------------------------------------------------------
+
+    def acknowledge(
+        self, member: str, batches: Iterable[AcknowledgementBatch], now_ms: int
+    ) -> StateWrite | None:
+        """Change what the member acknowledges, all or nothing; None if there is nothing to persist.
+
+        Raises KafkaError: INVALID_REQUEST for offsets or types that are impossible, INVALID_RECORD_STATE if
+        the member does not hold the lock of a record.
+        """
+        write_id = self._new_write_id()
+        changed: list[OffsetRange] = []
+        renewed: list[TypeRun] = []
+        try:
+            for batch in batches:
+                check_batch(batch, self._ranges.end)
+                for run in runs_of(batch, self._ranges.start):
+                    self._check_locks(member, run)
+                    if run.type is AcknowledgeType.RENEW:
+                        renewed.append(run)
+                    else:
+                        changed.append(OffsetRange(run.first, run.last))
+                        self._begin_write(write_id, run, STATE_AFTER[run.type])
+        except KafkaError:
+            self._revert(write_id, changed)
+            self._merge(changed)
+            raise
+        self._renew(renewed, now_ms)
+        return self._write(write_id, changed)
+
+    def release(self, member: str) -> StateWrite | None:
+        """Release the locks of a member whose share session is closed; None if it holds none."""
+        ranges = self._ranges
+        write_id = self._new_write_id()
+        changed: list[OffsetRange] = []
+        for at, owner in enumerate(ranges.owner):
+            if owner == member and ranges.write[at] == NO_WRITE:
+                ranges.write[at] = write_id
+                ranges.target[at] = self._limited(at, RecordState.AVAILABLE)
+                changed.append(OffsetRange(ranges.first[at], ranges.last(at)))
+        return self._write(write_id, changed)
+
+    def expire_locks(self, now_ms: int) -> StateWrite | None:
+        """Release the locks whose deadline has passed. That does not wait for the write to be persisted."""
+        ranges = self._ranges
+        released: list[StateBatch] = []
+        soonest = NO_DEADLINE
+        for at, deadline_ms in enumerate(ranges.deadline_ms):
+            if ranges.write[at] != NO_WRITE:
+                # If its write fails, ``on_written`` sets the timer again.
+                continue
+            if deadline_ms > now_ms:
+                soonest = min(soonest, deadline_ms)
+                continue
+            ranges.set_state(at, self._limited(at, RecordState.AVAILABLE))
+            first, last = ranges.first[at], ranges.last(at)
+            released.append(StateBatch(first, last, ranges.state[at], ranges.count[at]))
+            self._first_available = min(self._first_available, first)
+        self._deadline_ms = soonest
+        if not released:
+            return None
+        write_id = self._new_write_id()
+        self._writes[write_id] = []
+        write = StateWrite(write_id, self.start_offset, self.delivery_complete_count, _joined(released))
+        ranges.merge(released[0].first, released[-1].last)
+        return write
+
+    def _check_locks(self, member: str, run: TypeRun) -> None:
+        ranges = self._ranges
+        if run.type is AcknowledgeType.RENEW and not self.settings.allows_renewal:
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD_STATE,
+                "The group does not renew acquisition locks. Set share.renew.acknowledge.enable=true.",
+            )
+        for at in range(ranges.index(run.first), ranges.index(run.last) + 1):
+            if ranges.state[at] != RecordState.ACQUIRED or ranges.write[at] != NO_WRITE:
+                problem = "it is not acquired; its lock may have expired"
+            elif ranges.owner[at] != member:
+                problem = "another member has acquired it"
+            else:
+                continue
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD_STATE,
+                f"Offset {max(ranges.first[at], run.first)} cannot be acknowledged: {problem}.",
+            )
+
+    def _begin_write(self, write_id: int, run: TypeRun, state: RecordState) -> None:
+        ranges = self._ranges
+        for at in ranges.divide(run.first, run.last):
+            ranges.write[at] = write_id
+            ranges.target[at] = self._limited(at, state)
+
+    def _limited(self, at: int, state: RecordState) -> RecordState:
+        """A record does not become available after its last delivery."""
+        if state is RecordState.AVAILABLE and self._ranges.count[at] >= self.settings.delivery_limit:
+            return RecordState.ARCHIVED
+        return state
+
+    def _renew(self, runs: Iterable[TypeRun], now_ms: int) -> None:
+        ranges = self._ranges
+        deadline_ms = now_ms + self.settings.lock_duration_ms
+        for run in runs:
+            for at in ranges.divide(run.first, run.last):
+                ranges.deadline_ms[at] = deadline_ms
+            ranges.merge(run.first, run.last)
+            self._deadline_ms = min(self._deadline_ms, deadline_ms)
+
+    # -- writes ----------------------------------------------------------------------------------------------
+
+    def _new_write_id(self) -> int:
+        self._next_write_id += 1
+        return self._next_write_id - 1
+
+    def _write(self, write_id: int, changed: list[OffsetRange]) -> StateWrite | None:
+        if not changed:
+            return None
+        ranges = self._ranges
+        self._writes[write_id] = changed
+        batches = [
+            StateBatch(ranges.first[at], ranges.last(at), ranges.target[at], ranges.count[at])
+            for first, last in changed
+            for at in ranges.divide(first, last)
+        ]
+        return StateWrite(write_id, self.start_offset, self.delivery_complete_count, _joined(batches))
+
+    def on_written(self, write_id: int, persisted: bool) -> None:
+        """The write is persisted, or it is unknown whether it is.
+
+        After a failure the records are acquired as before, and their locks may have expired meanwhile.
+        """
+        changed = self._writes.pop(write_id)
+        if persisted:
+            ranges = self._ranges
+            for at in self._ranges_of(write_id, changed):
+                ranges.set_state(at, RecordState(ranges.target[at]))
+                if ranges.state[at] == RecordState.AVAILABLE:
+                    self._first_available = min(self._first_available, ranges.first[at])
+        else:
+            self._revert(write_id, changed)
+        self._merge(changed)
+        self._advance()
+
+    def _merge(self, changed: Sequence[OffsetRange]) -> None:
+        if changed:
+            highest = max(each.last for each in changed)
+            if highest >= self.start_offset:
+                self._ranges.merge(min(each.first for each in changed), highest)
+
+    def _revert(self, write_id: int, changed: Iterable[OffsetRange]) -> None:
+        ranges = self._ranges
+        for at in self._ranges_of(write_id, changed):
+            ranges.write[at] = NO_WRITE
+            ranges.target[at] = ranges.state[at]
+            self._deadline_ms = min(self._deadline_ms, ranges.deadline_ms[at])
+
+    def _ranges_of(self, write_id: int, changed: Iterable[OffsetRange]) -> list[int]:
+        """The ranges that a write changes; the start offset may have moved past some of them."""
+        ranges = self._ranges
+        return [
+            at
+            for first, last in changed
+            if last >= ranges.start and len(ranges)
+            for at in range(ranges.index(max(first, ranges.start)), ranges.index(last) + 1)
+            if ranges.write[at] == write_id
+        ]
+
+    # -- the start offset ------------------------------------------------------------------------------------
+
+    def advance_log_start(self, log_start_offset: int) -> None:
+        """Forget records that the log has deleted. Acknowledgements of them succeed without effect."""
+        if log_start_offset > self.start_offset:
+            self._ranges.remove_before(log_start_offset)
+            self._advance()
+
+    def _advance(self) -> None:
+        """Move the start offset past records that need no further delivery."""
+        ranges = self._ranges
+        count = 0
+        while count < len(ranges) and ranges.is_terminal(count):
+            count += 1
+        if count:
+            ranges.remove_before(ranges.first[count] if count < len(ranges) else ranges.end)
+
+
+def _loaded(start_offset: int, batches: Sequence[StateBatch]) -> InFlightRanges:
+    ranges = InFlightRanges(start_offset)
+    for first, last, state, delivery_count in batches:
+        if first < ranges.end or last < first:
+            raise ValueError(
+                f"the persisted offsets {first} to {last} overlap others or precede the start offset"
+            )
+        if state not in PERSISTED_STATES or delivery_count < 0:
+            raise ValueError(
+                f"the persisted state of the offsets {first} to {last} is impossible: state {state}, "
+                f"delivery count {delivery_count}"
+            )
+        if first > ranges.end:
+            # These were acquired by members of the leader before, which persists no acquisition.
+            ranges.append(first - 1, RecordState.AVAILABLE, 0)
+        ranges.append(last, RecordState(state), delivery_count)
+    return ranges
+
+
+def _joined(batches: Sequence[StateBatch]) -> list[StateBatch]:
+    """Join neighbours of equal state and delivery count."""
+    joined: list[StateBatch] = []
+    for batch in sorted(batches):
+        before = joined[-1] if joined else None
+        if before is not None and before.last + 1 == batch.first and before[2:] == batch[2:]:
+            joined[-1] = before._replace(last=batch.last)
+        else:
+            joined.append(batch)
+    return joined
