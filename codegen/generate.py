@@ -159,6 +159,7 @@ def api_table(messages: list[MessageSpec], used: list[MessageSpec]) -> str:
         ("METADATA_RECORDS", "metadata_records", "metadata"),
         ("GROUP_RECORDS", "group_records", "coordinator-key"),
         ("TRANSACTION_RECORDS", "transaction_records", "coordinator-key"),
+        ("SHARE_RECORDS", "share_records", "coordinator-key"),
     ):
         # Coordinator records are pairs; the table names the pair without "Key" and "Value".
         rows = [(m.key, m.name.removesuffix("Key")) for m in used if (m.table, m.kind) == (table, kind)]

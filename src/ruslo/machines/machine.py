@@ -1,4 +1,4 @@
-"""The contract of the machines with a log: raft, controller, groups, transactions.
+"""The contract of the machines with a log: raft, controller, groups, transactions, share state.
 
 A machine decides and does nothing else. It is synchronous and uses no clock, socket, disk, thread or
 configuration object. A driver runs it:

@@ -146,3 +146,8 @@ GROUP_RECORDS: tuple[tuple[int, str], ...] = (
 TRANSACTION_RECORDS: tuple[tuple[int, str], ...] = (
     (0, "TransactionLog"),
 )
+
+SHARE_RECORDS: tuple[tuple[int, str], ...] = (
+    (0, "ShareSnapshot"),
+    (1, "ShareUpdate"),
+)

@@ -11,6 +11,7 @@ from struct import Struct
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ProtocolError
 from ruslo.protocol._api_table import GROUP_RECORDS as _GROUP_ROWS
+from ruslo.protocol._api_table import SHARE_RECORDS as _SHARE_ROWS
 from ruslo.protocol._api_table import TRANSACTION_RECORDS as _TRANSACTION_ROWS
 from ruslo.protocol.message import Message
 from ruslo.protocol.modules import message_class
@@ -92,3 +93,4 @@ class CoordinatorRecords:
 
 GROUP_RECORDS = CoordinatorRecords("__consumer_offsets", _GROUP_ROWS)
 TRANSACTION_RECORDS = CoordinatorRecords("__transaction_state", _TRANSACTION_ROWS)
+SHARE_RECORDS = CoordinatorRecords("__share_group_state", _SHARE_ROWS)

@@ -11,6 +11,7 @@ from ruslo.machines.controller.machine import ControllerMachine
 from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.shard import GroupShard
 from ruslo.machines.machine import Instant
+from ruslo.machines.share_coordinator.shard import ShareCoordinatorShard
 from ruslo.machines.txns.shard import TxnShard
 
 T = TypeVar("T")
@@ -19,6 +20,9 @@ T = TypeVar("T")
 def logged_state(machine: object) -> str:
     if isinstance(machine, TxnShard):
         return repr({each.id: each.metadata for each in machine.state.transactions.values() if each.exists})
+    if isinstance(machine, ShareCoordinatorShard):
+        shares = machine.state.shares
+        return repr({key: (each.snapshot, each.offset, each.updates) for key, each in shares.items()})
     if isinstance(machine, GroupShard):
         store = machine.state.offsets
         offsets = {group_id: store.of_group(group_id) for group_id in sorted(store.group_ids())}

@@ -20,6 +20,10 @@ from ruslo.machines.groups.records import GroupRecord
 from ruslo.machines.groups.shard import GroupShard
 from ruslo.machines.machine import Machine
 from ruslo.machines.raft.machine import RaftMachine
+from ruslo.machines.share_coordinator.events import PruneLog, ShareEvent
+from ruslo.machines.share_coordinator.records import ShareRecord
+from ruslo.machines.share_coordinator.shard import ShareCoordinatorShard
+from ruslo.machines.share_coordinator.state import ShareCoordinatorSettings
 from ruslo.machines.txns.events import TxnEffect, TxnEvent
 from ruslo.machines.txns.records import TxnRecord
 from ruslo.machines.txns.shard import TxnShard
@@ -28,9 +32,11 @@ from tests.support.groups.group_bench import GroupBench
 from tests.support.groups.group_chaos import GroupChaos
 from tests.support.machines.controller_bench import MachineBench
 from tests.support.machines.logged_state import check_every_event, logged_state
+from tests.support.share.coordinator_bench import ShareCoordinatorBench
+from tests.support.share.state_requests import TOPIC, initialize_request, read_request, write_request
 from tests.support.txns.txn_simulation import TxnSimulation
 
-MACHINES: set[type[Any]] = {ControllerMachine, GroupShard, RaftMachine, TxnShard}
+MACHINES: set[type[Any]] = {ControllerMachine, GroupShard, RaftMachine, ShareCoordinatorShard, TxnShard}
 FORBIDDEN_MODULES = {"asyncio", "os", "socket", "threading", "time"}
 
 
@@ -58,10 +64,13 @@ def test_machines_have_the_signatures_of_the_contract(machine: type[Any]) -> Non
         assert list(inspect.signature(getattr(machine, method)).parameters) == expected
 
 
-def coordinators_satisfy_the_protocol(groups: GroupShard, txns: TxnShard) -> None:
+def coordinators_satisfy_the_protocol(
+    groups: GroupShard, txns: TxnShard, shares: ShareCoordinatorShard
+) -> None:
     """The type checker tests this."""
     _groups: Machine[GroupEvent, GroupRecord, Response, GroupQuery] = groups
     _txns: Machine[TxnEvent, TxnRecord, Response, TxnEffect] = txns
+    _shares: Machine[ShareEvent, ShareRecord, Response, PruneLog] = shares
 
 
 def test_a_group_event_does_not_change_logged_state(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,6 +90,22 @@ def test_a_transaction_event_does_not_change_logged_state(monkeypatch: pytest.Mo
     run.run(4_000)
     assert count() > 500
     assert run.completed > 10
+
+
+def test_a_share_coordinator_event_does_not_change_logged_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = check_every_event(monkeypatch, ShareCoordinatorShard)
+    bench = ShareCoordinatorBench(ShareCoordinatorSettings(updates_per_snapshot=2))
+    bench.call(initialize_request())
+    for offset in range(5):
+        bench.call(write_request((offset, offset, 2, 1)))
+        bench.call(read_request(offset))
+        bench.advance(300_000)
+    served = logged_state(bench.shard)
+    bench.reload()
+    assert logged_state(bench.shard) == served
+    bench.delete_topic(TOPIC)
+    bench.advance(0)
+    assert count() > 20
 
 
 def test_a_controller_event_does_not_change_logged_state(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import pytest
 from ruslo.model.errors import ProtocolError
 from ruslo.protocol.coordinator_records import (
     GROUP_RECORDS,
+    SHARE_RECORDS,
     TRANSACTION_RECORDS,
     CoordinatorRecords,
     UnknownRecordTypeError,
@@ -22,6 +23,7 @@ from tests.support.protocol.values import ValueMaker, message_versions
 TOPICS = {
     "group_records": GROUP_RECORDS,
     "transaction_records": TRANSACTION_RECORDS,
+    "share_records": SHARE_RECORDS,
 }
 UNSUPPORTED = {"group_records": {*range(10, 16), *range(17, 24)}}
 """Record types of share groups and streams groups."""
@@ -59,7 +61,7 @@ def test_every_record_and_version() -> None:
         else:
             assert topic.decode_value(message.key, topic.encode_value(record, version)) == (record, version)
             values += 1
-    assert (keys, values) == (11, 20)
+    assert (keys, values) == (13, 22)
 
 
 def test_records_of_other_topics_are_rejected() -> None:

@@ -22,6 +22,7 @@ from ruslo.broker.coordinators.runtime.internal_topic import (
     InternalTopic,
     TopicPlan,
 )
+from ruslo.broker.coordinators.share.coordinator import ShareCoordinator
 from ruslo.broker.coordinators.txns.coordinator import TransactionCoordinator
 from ruslo.broker.coordinators.txns.markers import MarkerWriter
 from ruslo.broker.coordinators.txns.offset_commits import TransactionalOffsetCommits
@@ -262,6 +263,10 @@ class BrokerRole:
             offsets_partition_of=self.groups.partition_of,
         )
         shared.undo.push_async_callback(self.transactions.stop)
+        self.shares = ShareCoordinator(
+            config, shared.metadata, self.partitions, shared.clock, shared.scheduler
+        )
+        shared.undo.push_async_callback(self.shares.stop)
 
     def _links(self) -> BrokerLinks:
         config = self._shared.config

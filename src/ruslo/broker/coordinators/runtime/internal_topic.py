@@ -11,7 +11,7 @@ from typing import Protocol
 from ruslo.broker.scheduling.background_tasks import cancel_all
 from ruslo.config.broker import BrokerConfig
 from ruslo.model.errors import ErrorCode, KafkaError
-from ruslo.model.topics import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from ruslo.model.topics import GROUP_OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.create_topics_request import (
     CreatableTopic,
@@ -59,6 +59,18 @@ TRANSACTIONS_PLAN = TopicPlan(
     {
         "min.insync.replicas": "transaction.state.log.min.isr",
         "segment.bytes": "transaction.state.log.segment.bytes",
+    },
+)
+SHARE_STATE_PLAN = TopicPlan(
+    SHARE_STATE_TOPIC,
+    "share groups",
+    "share.coordinator.state.topic.num.partitions",
+    "share.coordinator.state.topic.replication.factor",
+    # The share coordinator itself deletes the records that it does not need.
+    {"cleanup.policy": "delete", "compression.type": "producer", "retention.ms": "-1"},
+    {
+        "min.insync.replicas": "share.coordinator.state.topic.min.isr",
+        "segment.bytes": "share.coordinator.state.topic.segment.bytes",
     },
 )
 
