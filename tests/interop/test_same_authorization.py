@@ -41,7 +41,14 @@ DEFAULTS = ("false", "true") if "RUSLO_ACL_SETS" in os.environ else ("false",)
 
 SUPER_USER = "admin"
 USERS = ("alice", "bob", "carol")
-WITHOUT_AUTHORIZATION = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
+WITHOUT_AUTHORIZATION = {
+    "ApiVersions",
+    "SaslHandshake",
+    "SaslAuthenticate",
+    # Apache Kafka serves them only with a plug-in that receives the metrics.
+    "GetTelemetrySubscriptions",
+    "PushTelemetry",
+}
 FILTERED = {"DescribeCluster", "DescribeDelegationToken", "ListGroups", "ListTransactions"}
 """APIs that leave out what a client may not see; the others report an error."""
 DENIALS = {*AUTHORIZATION_ERRORS.values(), ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH}

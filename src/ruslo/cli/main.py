@@ -28,6 +28,11 @@ COMMANDS = {
     "config": LazyCommand(
         "ruslo.cli.config.config", "config", "Show and change configs of topics, groups and brokers."
     ),
+    "client-metrics": LazyCommand(
+        "ruslo.cli.client_metrics.client_metrics",
+        "client_metrics",
+        "Show and change which metrics clients push.",
+    ),
     "user": LazyCommand("ruslo.cli.user.user", "user", "List, create and delete SCRAM users."),
     "acl": LazyCommand(
         "ruslo.cli.acl.acl", "acl", "List, create and delete ACLs, and explain what they decide."

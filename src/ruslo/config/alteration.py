@@ -1,4 +1,5 @@
-"""AlterConfigs of topics, brokers and groups: validates changes and returns the new overrides.
+"""AlterConfigs of topics, brokers, groups and client metrics subscriptions: validates changes and returns the
+new overrides.
 
 Every function returns all overrides of the resource and does not modify the old ones. An invalid change
 raises KafkaError with the error code of Kafka; one invalid config rejects the whole change of its resource.
@@ -14,6 +15,7 @@ from ruslo.config.broker import BrokerConfig
 from ruslo.config.definition import LIST, ConfigKey, ConfigTable, InvalidConfig
 from ruslo.config.dynamic import dynamic_key, dynamic_refusal
 from ruslo.config.keys.broker import BROKER
+from ruslo.config.keys.client_metrics import CLIENT_METRICS, INTERVAL_MS, MAX_INTERVAL_MS, MIN_INTERVAL_MS
 from ruslo.config.keys.group import GROUP
 from ruslo.config.log_config import TOPIC
 from ruslo.config.rules.group import broken_group_rules
@@ -123,6 +125,34 @@ def replace_group(broker: BrokerConfig, new: Mapping[str, str | None]) -> dict[s
     return overrides
 
 
+def alter_client_metrics(current: Mapping[str, str], alterations: Sequence[Alteration]) -> dict[str, str]:
+    """Apply an incremental change to a client metrics subscription."""
+    return replace_client_metrics(_apply(CLIENT_METRICS.get, current, alterations))
+
+
+def replace_client_metrics(new: Mapping[str, str | None]) -> dict[str, str]:
+    """Validate all new overrides of a client metrics subscription.
+
+    Unknown names and intervals out of range are INVALID_REQUEST, as in Kafka.
+    """
+    overrides = _without_nulls(new, "client metrics subscription")
+    _require_known(CLIENT_METRICS, overrides, ErrorCode.INVALID_REQUEST)
+    _require_storable(overrides)
+    try:
+        values = {name: CLIENT_METRICS[name].parse(text) for name, text in overrides.items()}
+    except InvalidConfig as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    interval_ms = values.get(INTERVAL_MS, MAX_INTERVAL_MS)
+    assert isinstance(interval_ms, int)
+    if not MIN_INTERVAL_MS <= interval_ms <= MAX_INTERVAL_MS:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"{INTERVAL_MS}={interval_ms} is out of range: use a number from {MIN_INTERVAL_MS} to "
+            f"{MAX_INTERVAL_MS} (1 hour)",
+        )
+    return overrides
+
+
 def changes(old: Mapping[str, str], new: Mapping[str, str]) -> list[tuple[str, str | None]]:
     """The config records that turn the old overrides into the new ones; the value None deletes."""
     written: list[tuple[str, str | None]] = [(n, v) for n, v in new.items() if old.get(n) != v]
@@ -188,7 +218,9 @@ def _without_nulls(
     return {name: value for name, value in new.items() if value is not None}
 
 
-def _require_known(table: ConfigTable, overrides: Iterable[str]) -> None:
+def _require_known(
+    table: ConfigTable, overrides: Iterable[str], code: ErrorCode = ErrorCode.INVALID_CONFIG
+) -> None:
     for name in overrides:
         if name in table:
             continue
@@ -200,7 +232,7 @@ def _require_known(table: ConfigTable, overrides: Iterable[str]) -> None:
         )
         if nearest is None and table is TOPIC and name in BROKER:
             hint = "it is a broker config"
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown {table.resource} config name: {name}; {hint}")
+        raise KafkaError(code, f"Unknown {table.resource} config name: {name}; {hint}")
 
 
 def _require_storable(overrides: Mapping[str, str]) -> None:

@@ -2,7 +2,7 @@
 
 The layers, strongest first:
 
-1. the override of the topic or group
+1. the override of the topic, the group or the client metrics subscription
 2. the dynamic config of the broker
 3. the dynamic default of all brokers
 4. the property file
@@ -21,6 +21,7 @@ from ruslo.config.broker import BrokerConfig
 from ruslo.config.definition import ConfigKey, ConfigTable, Dynamic, InvalidConfig
 from ruslo.config.dynamic import dynamic_key
 from ruslo.config.keys.broker import BROKER
+from ruslo.config.keys.client_metrics import CLIENT_METRICS
 from ruslo.config.keys.group import GROUP
 from ruslo.config.log_config import TOPIC, field_of
 
@@ -82,6 +83,22 @@ def describe_group(
     )
 
 
+def describe_client_metrics(
+    broker: BrokerConfig, overrides: Mapping[str, str], names: Collection[str] | None = None
+) -> list[ConfigEntry]:
+    """The configs of a client metrics subscription."""
+    return list(
+        _describe_overridable(
+            CLIENT_METRICS,
+            ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG,
+            broker,
+            overrides,
+            names,
+            lambda _, key: key.default_text,
+        )
+    )
+
+
 def describe_broker(broker: BrokerConfig, names: Collection[str] | None = None) -> list[ConfigEntry]:
     """The configs of this broker, including unknown ones that are set."""
     given = {**broker.static, **broker.default_overrides, **broker.broker_overrides}
@@ -139,8 +156,8 @@ def _inherited_layers(broker: BrokerConfig, key: ConfigKey, sensitive: bool) -> 
     if key.synonyms:
         first = key.synonyms[0]
         return _layers(broker, first, BROKER[first].synonyms or (first,), sensitive)
-    if key.name in GROUP:
-        # Topic configs without a broker config have no layers; group configs show their default.
+    if key.name in GROUP or key.name in CLIENT_METRICS:
+        # Topic configs without a broker config have no layers; other configs show their default.
         return (Synonym(key.name, None if sensitive else key.default_text, ConfigSource.DEFAULT_CONFIG),)
     return ()
 

@@ -36,6 +36,8 @@ from ruslo.net.tls.errors import TlsError
 
 logger = logging.getLogger(__name__)
 
+UNKNOWN_SOFTWARE = ("unknown", "unknown")
+"""What Kafka assumes of clients that do not send their name and version."""
 MAX_PENDING_RESPONSES = 64
 MAX_UNSENT_CHUNKS = 64
 """Responses are sent when this many chunks are queued, even if more requests are in the buffer."""
@@ -111,6 +113,7 @@ class Connection(asyncio.BufferedProtocol):
         "_transport",
         "_when_lost",
         "active",
+        "client_software",
         "exchange",
         "listener_name",
         "peer_host",
@@ -145,6 +148,8 @@ class Connection(asyncio.BufferedProtocol):
         self.listener_name = listener_name
         self.peer_host = "?"
         self.peer_port = 0
+        self.client_software = UNKNOWN_SOFTWARE
+        """Name and version that the client sent with ApiVersions (KIP-511)."""
         self.active = True
         """Set when bytes are received or sent; the server's idle sweep clears it."""
         self._transport: asyncio.Transport | None = None

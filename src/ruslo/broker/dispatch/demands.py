@@ -93,6 +93,7 @@ DEMANDS: Mapping[str, Demand] = {
     "Fetch": Demand(resources="READ on the topic; CLUSTER_ACTION on the cluster for replicas"),
     "FetchSnapshot": _CLUSTER_ACTION,
     "FindCoordinator": Demand(resources="DESCRIBE on the group or the transactional id"),
+    "GetTelemetrySubscriptions": _NOTHING,
     "Heartbeat": _READ_GROUP,
     "IncrementalAlterConfigs": Demand(
         resources="ALTER_CONFIGS on the topic, the group, or the cluster for brokers and loggers"
@@ -114,6 +115,7 @@ DEMANDS: Mapping[str, Demand] = {
     "OffsetFetch": Demand(resources="DESCRIBE on the group and the topics"),
     "OffsetForLeaderEpoch": Demand(resources="DESCRIBE on the topic, or CLUSTER_ACTION on the cluster"),
     "Produce": Demand(resources="WRITE on the topic and the transactional id"),
+    "PushTelemetry": _NOTHING,
     "RemoveRaftVoter": _ALTER,
     "RenewDelegationToken": Demand(resources="the requester owns the token, or may renew it"),
     "SaslAuthenticate": _NOTHING,

@@ -34,6 +34,11 @@ def handle(
 ) -> ApiVersionsResponse:
     if context.api_version >= 3:
         _check_software_name(request)
+        if context.connection is not None:
+            context.connection.client_software = (
+                request.client_software_name,
+                request.client_software_version,
+            )
     response = ApiVersionsResponse(api_keys=_api_keys(services.apis.announced))
     if context.api_version >= 3:
         response.supported_features = [

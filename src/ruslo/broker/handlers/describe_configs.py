@@ -17,10 +17,18 @@ from ruslo.config.resolution import (
     ConfigSource,
     describe_broker,
     describe_broker_defaults,
+    describe_client_metrics,
     describe_group,
     describe_topic,
 )
-from ruslo.machines.controller.config_image import BROKER, BROKER_LOGGER, CLUSTER_DEFAULT, GROUP, TOPIC
+from ruslo.machines.controller.config_image import (
+    BROKER,
+    BROKER_LOGGER,
+    CLIENT_METRICS,
+    CLUSTER_DEFAULT,
+    GROUP,
+    TOPIC,
+)
 from ruslo.model.acls import Operation
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import topic_name_problem
@@ -113,6 +121,12 @@ def _entries(
                 _extra_entry(ASSIGNOR_ERROR, failure, ConfigSource.DYNAMIC_GROUP_CONFIG, _ASSIGNOR_ERROR_DOC)
             )
         return entries
+    if resource.resource_type == CLIENT_METRICS:
+        if not name:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "The name of the client metrics subscription is empty"
+            )
+        return describe_client_metrics(config, image.configs.of(CLIENT_METRICS, name), names)
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Resources of type {resource.resource_type} have no configs")
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ruslo.broker.scheduling.scheduler import Scheduler
     from ruslo.broker.security.audit_log import AuditLog
     from ruslo.broker.security.authentication import Authentication
+    from ruslo.broker.telemetry.client_telemetry import ClientTelemetry
     from ruslo.config.broker import BrokerConfig
     from ruslo.storage.log_manager import LogManager
     from ruslo.storage.lost_data import LostDataList
@@ -119,5 +120,6 @@ class Services(NodeServices):
     transactional_commits: TransactionalOffsetCommits
     markers: MarkerWriter
     topic_responses: TopicResponses
+    telemetry: ClientTelemetry
     topics_in_creation: set[str] = field(default_factory=set)
     """Topics that the controller is creating for Metadata requests."""

@@ -152,6 +152,16 @@ GROUP_LAG = Metric("kafka_consumergroup_lag", "gauge",
 GROUP_MEMBERS = Metric("kafka_consumergroup_members", "gauge",
     "Members of a group, on its coordinator.", ("consumergroup",))
 
+# -- client telemetry; the metrics that clients push begin with kafka_client_
+CLIENT_INSTANCES = Metric("kafka_server_client_metrics_instance_count", "gauge",
+    "Client instances that request telemetry subscriptions from this broker.")
+UNKNOWN_SUBSCRIPTIONS = Metric("kafka_server_client_metrics_unknown_subscription_request_total", "counter",
+    "Pushes of clients whose subscriptions had changed.")
+CLIENT_SERIES = Metric("ruslo_client_metrics_series", "gauge",
+    "Series that clients pushed and this broker exports.")
+DROPPED_CLIENT_SAMPLES = Metric("ruslo_client_metrics_dropped_total", "counter",
+    "Data points of clients that are not exported, because of a limit or a conflict of kinds.")
+
 # -- the process
 STALLS = Metric("ruslo_event_loop_stall_seconds", "histogram",
     "Delay of a timer of the event loop: a request would have waited as long.")

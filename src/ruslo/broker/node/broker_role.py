@@ -33,6 +33,7 @@ from ruslo.broker.handlers.produce import ProduceHandler
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.metadata.broker_links import BrokerLinks
 from ruslo.broker.metadata.topic_responses import TopicResponses
+from ruslo.broker.metrics.client_source import client_families
 from ruslo.broker.metrics.group_source import GroupSource
 from ruslo.broker.metrics.partition_source import (
     compaction_families,
@@ -58,6 +59,7 @@ from ruslo.broker.partitions.scrubber import Scrubber
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.partitions.txn_verification import TransactionVerifier
 from ruslo.broker.quorum.metadata_evidence import MetadataEvidence
+from ruslo.broker.telemetry.client_telemetry import ClientTelemetry
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.fetch_session import FetchSessionCache
 from ruslo.net.channel import ChannelSettings
@@ -289,6 +291,14 @@ class BrokerRole:
     async def _serve(self) -> None:
         shared, config = self._shared, self._shared.config
         verifier = TransactionVerifier(self.transactions, self.transactions.verify_locally)
+        self.telemetry = ClientTelemetry(
+            shared.metadata,
+            shared.clock,
+            shared.scheduler,
+            config.int("telemetry.max.bytes"),
+            shared.new_uuid,
+        )
+        shared.metrics.add(lambda: client_families(self.telemetry))
         services = Services(
             config=config,
             node_id=config.node_id,
@@ -297,6 +307,7 @@ class BrokerRole:
             scheduler=shared.scheduler,
             metadata=shared.metadata,
             topic_responses=self.topic_responses,
+            telemetry=self.telemetry,
             controller=self._gateway,
             raft=shared.raft,
             partitions=self.partitions,

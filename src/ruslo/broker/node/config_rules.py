@@ -7,14 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from ruslo.config.alteration import (
     Alteration,
     alter_broker_keys,
+    alter_client_metrics,
     alter_group,
     alter_topic,
     replace_broker_keys,
+    replace_client_metrics,
     replace_group,
     replace_topic,
 )
 from ruslo.config.broker import BrokerConfig
-from ruslo.machines.controller.config_image import BROKER, CLUSTER_DEFAULT, GROUP, TOPIC
+from ruslo.machines.controller.config_image import BROKER, CLIENT_METRICS, CLUSTER_DEFAULT, GROUP, TOPIC
 from ruslo.machines.controller.state import ConfigChange
 from ruslo.model.errors import ErrorCode, KafkaError
 
@@ -42,6 +44,8 @@ class BrokerConfigRules:
             return alter_broker_keys(current, alterations, per_broker=resource_name != CLUSTER_DEFAULT)
         if resource_type == GROUP:
             return alter_group(broker, current, alterations)
+        if resource_type == CLIENT_METRICS:
+            return alter_client_metrics(current, alterations)
         raise _unsupported_resource(resource_type)
 
     def replaced(
@@ -58,11 +62,14 @@ class BrokerConfigRules:
             return replace_broker_keys(new, per_broker=resource_name != CLUSTER_DEFAULT)
         if resource_type == GROUP:
             return replace_group(broker, new)
+        if resource_type == CLIENT_METRICS:
+            return replace_client_metrics(new)
         raise _unsupported_resource(resource_type)
 
 
 def _unsupported_resource(resource_type: int) -> KafkaError:
     return KafkaError(
         ErrorCode.INVALID_REQUEST,
-        f"Resource type {resource_type} has no configs; use topics (2), brokers (4) or groups (32)",
+        f"Resource type {resource_type} has no configs; use topics (2), brokers (4), client metrics (16) or "
+        "groups (32)",
     )

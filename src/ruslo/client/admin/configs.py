@@ -1,4 +1,4 @@
-"""Configs of topics, brokers and groups: describe and alter."""
+"""Configs of topics, brokers, groups and client metrics subscriptions: describe and alter."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ruslo.client.wire.cluster import Cluster
-from ruslo.model.errors import ErrorCode
-from ruslo.net.channel import error_of
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.net.channel import check_code, error_of
 from ruslo.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from ruslo.protocol.messages.describe_configs_response import (
     DescribeConfigsResourceResult,
@@ -21,6 +21,8 @@ from ruslo.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from ruslo.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
+from ruslo.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
+from ruslo.protocol.messages.list_config_resources_response import ListConfigResourcesResponse
 
 
 class ResourceType(enum.IntEnum):
@@ -69,6 +71,10 @@ class Resource(NamedTuple):
     @classmethod
     def group(cls, group_id: str) -> Resource:
         return cls(ResourceType.GROUP, group_id)
+
+    @classmethod
+    def client_metrics(cls, name: str) -> Resource:
+        return cls(ResourceType.CLIENT_METRICS, name)
 
     @classmethod
     def all_brokers(cls) -> Resource:
@@ -170,6 +176,24 @@ class Configs:
             return values
 
         return await self._cluster.retrying(attempt) if request.resources else {}
+
+    async def client_metrics_names(self) -> list[str]:
+        """The names of the client metrics subscriptions (KIP-714)."""
+
+        async def attempt() -> list[str]:
+            request = ListConfigResourcesRequest(resource_types=[ResourceType.CLIENT_METRICS])
+            try:
+                response = await self._cluster.any_broker(request, ListConfigResourcesResponse, min_version=1)
+            except KafkaError as error:
+                if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+                    raise
+                # v0, up to Apache Kafka 4.0, lists nothing else.
+                request = ListConfigResourcesRequest()
+                response = await self._cluster.any_broker(request, ListConfigResourcesResponse)
+            check_code(response.error_code, None)
+            return sorted(each.resource_name for each in response.config_resources)
+
+        return await self._cluster.retrying(attempt)
 
     async def alter(
         self, resource: Resource, changes: Mapping[str, Change], *, validate_only: bool = False

@@ -32,6 +32,8 @@ QUOTA_KEYS = (
         ConfigKey("client.quota.callback.class", CLASS, None, None, LOW, READ_ONLY,
             "Java class that calculates client quotas. Ruslo refuses to start with one."),
     ),
+    ConfigKey("telemetry.max.bytes", INT, 1_048_576, at_least(1), LOW, READ_ONLY,
+        "Maximum size of the metrics that a client pushes, compressed and decompressed."),
     *without_effect(
         ConfigKey("replication.quota.window.num", INT, 11, at_least(1), LOW, READ_ONLY,
             "Number of samples of replication quotas."),
@@ -53,8 +55,6 @@ QUOTA_KEYS = (
             "Interval at which kafka.metrics.reporters are polled."),
         ConfigKey("kafka.metrics.reporters", LIST, (), Items(), LOW, READ_ONLY,
             "Classes that export the older kind of metrics."),
-        ConfigKey("telemetry.max.bytes", INT, 1_048_576, at_least(1), LOW, READ_ONLY,
-            "Maximum size of a client telemetry payload, after compression."),
     ),
 )
 # fmt: on
