@@ -156,8 +156,8 @@ def _inherited_layers(broker: BrokerConfig, key: ConfigKey, sensitive: bool) -> 
     if key.synonyms:
         first = key.synonyms[0]
         return _layers(broker, first, BROKER[first].synonyms or (first,), sensitive)
-    if key.name in GROUP or key.name in CLIENT_METRICS:
-        # Topic configs without a broker config have no layers; other configs show their default.
+    if key.name in GROUP:
+        # Other configs without a broker config have no layers; group configs show their default.
         return (Synonym(key.name, None if sensitive else key.default_text, ConfigSource.DEFAULT_CONFIG),)
     return ()
 

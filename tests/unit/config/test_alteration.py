@@ -9,10 +9,12 @@ from ruslo.config.alteration import (
     Alteration,
     AlterOp,
     alter_broker_keys,
+    alter_client_metrics,
     alter_group,
     alter_topic,
     changes,
     replace_broker,
+    replace_client_metrics,
     replace_group,
     replace_topic,
 )
@@ -182,3 +184,31 @@ def test_a_group_session_must_outlast_its_heartbeat() -> None:
 def test_config_records_of_a_change() -> None:
     assert changes({"a": "1", "b": "2"}, {"b": "3", "c": "4"}) == [("b", "3"), ("c", "4"), ("a", None)]
     assert changes({"a": "1"}, {"a": "1"}) == []
+
+
+def test_client_metrics() -> None:
+    current = {"metrics": "a.", "match": "client_id=x"}
+    assert alter_client_metrics(current, edit("metrics", AlterOp.APPEND, "b.")) == {
+        **current,
+        "metrics": "a.,b.",
+    }
+    assert alter_client_metrics(current, edit("match", AlterOp.DELETE)) == {"metrics": "a."}
+    assert replace_client_metrics({"interval.ms": "100"}) == {"interval.ms": "100"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("interval", "1000", ErrorCode.INVALID_REQUEST),
+        ("interval.ms", "99", ErrorCode.INVALID_REQUEST),
+        ("interval.ms", "3600001", ErrorCode.INVALID_REQUEST),
+        ("interval.ms", "soon", ErrorCode.INVALID_CONFIG),
+        ("metrics", "a,,b", ErrorCode.INVALID_CONFIG),
+        ("match", "client_id", ErrorCode.INVALID_CONFIG),
+        ("match", "colour=red", ErrorCode.INVALID_CONFIG),
+        ("match", "client_id=(", ErrorCode.INVALID_CONFIG),
+        ("match", None, ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_invalid_client_metrics(name: str, value: str | None, code: ErrorCode) -> None:
+    assert rejected(lambda: replace_client_metrics({name: value})).code is code

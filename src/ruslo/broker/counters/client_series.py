@@ -28,6 +28,8 @@ _KAFKA_PREFIX: Final = "org.apache.kafka."
 _HISTOGRAM_SUFFIXES: Final = ("_bucket", "_sum", "_count")
 _FOREIGN_CHARACTERS: Final = re.compile(r"[^a-zA-Z0-9]+")
 _BUCKET_LABEL: Final = "le"
+_LEFT_OUT: Final = ("group_member_id", "member_id")
+"""Labels that change while the client runs: each rebalance could begin new series."""
 
 Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
 Labels: TypeAlias = tuple[tuple[str, str], ...]
@@ -157,7 +159,8 @@ def _label_name(attribute: str) -> str:
 def _labels(attributes: Mapping[str, str], client_labels: Mapping[str, str]) -> Labels:
     """The labels of the client come first, and no attribute replaces them."""
     labels = {_label_name(name): value for name, value in attributes.items()}
-    return (*client_labels.items(), *sorted(each for each in labels.items() if each[0] not in client_labels))
+    hidden = (*client_labels, *_LEFT_OUT)
+    return (*client_labels.items(), *sorted(each for each in labels.items() if each[0] not in hidden))
 
 
 def _kind_of(point: Point) -> Kind:

@@ -76,7 +76,7 @@ def describe(name: str, bootstrap: str, output: str) -> None:
     "--match",
     metavar="ATTRIBUTE=REGEX",
     multiple=True,
-    help="Apply to clients whose attribute (such as client_id) matches as a whole (default: to all). Repeatable.",
+    help="Apply only to clients whose attribute, such as client_id, matches as a whole. Repeatable.",
 )
 @bootstrap_option
 @output_option
@@ -134,7 +134,8 @@ def delete(name: str, bootstrap: str, yes: bool, output: str) -> None:
 async def _load_existing(admin: Admin, name: str) -> Subscription:
     if name not in await admin.configs.client_metrics_names():
         raise click.ClickException(
-            f"The client metrics subscription {name} does not exist. Run 'ruslo client-metrics list' to see all."
+            f"The client metrics subscription {name} does not exist. "
+            "Run 'ruslo client-metrics list' to see all."
         )
     return await _load(admin, name)
 

@@ -61,7 +61,8 @@ def test_histograms() -> None:
 
 def test_attributes_never_replace_the_labels_of_the_client() -> None:
     series = ClientSeries()
-    push(series, A, number("a", 1, **{"client.id": "forged", "le": "1", "0x": "2", "__name__": "b"}))
+    attributes = {"client.id": "forged", "le": "1", "0x": "2", "__name__": "b", "member_id": "m"}
+    push(series, A, NumberPoint("a", attributes, 1, False, False))
     (family,) = series.families.values()
     assert list(family.series) == [
         (("client_id", "a"), ("attribute_0x", "2"), ("attribute_le", "1"), ("name", "b"))

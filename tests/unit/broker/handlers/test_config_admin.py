@@ -295,6 +295,27 @@ async def test_resources_are_listed() -> None:
         assert await listed() == all_resources
         assert await listed(GROUP, TOPIC) == [(GROUP, "g"), (TOPIC, "t")]
         assert await listed(version=0) == []
+        await alter(node, METRICS, "m", ("interval.ms", 0, "1000"))
+        assert await listed(version=0) == [(METRICS, "m")]
+        assert await listed(METRICS) == [(METRICS, "m")]
         unknown = ListConfigResourcesRequest(resource_types=[3])
         response = await exchange(list_config_resources.handle, node, unknown)
         assert ErrorCode(response.error_code) is ErrorCode.UNSUPPORTED_VERSION
+
+
+async def test_client_metrics() -> None:
+    async with admin_node() as node:
+        assert await alter(node, METRICS, "", ("metrics", 0, "*")) is ErrorCode.INVALID_REQUEST
+        assert await alter(node, METRICS, "m", ("metric", 0, "*")) is ErrorCode.INVALID_REQUEST
+        assert await alter(node, METRICS, "m", ("metrics", 0, "a.,b.")) is ErrorCode.NONE
+        configs = by_name(await describe(node, METRICS, "m"))
+        assert {name: each.value for name, each in configs.items()} == {
+            "metrics": "a.,b.",
+            "interval.ms": "300000",
+            "match": "",
+        }
+        assert (configs["metrics"].config_source, configs["match"].config_source) == (7, 5)
+        assert [(each.value, each.source) for each in configs["metrics"].synonyms] == [("a.,b.", 7)]
+        assert (await describe(node, METRICS, "")).error_code == ErrorCode.INVALID_REQUEST
+        assert await alter(node, METRICS, "m", ("metrics", 1, None)) is ErrorCode.NONE
+        assert (METRICS, "m") not in node.image.configs.by_resource
