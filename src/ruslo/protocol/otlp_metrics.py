@@ -23,7 +23,7 @@ MAX_TEXT_CHARS: Final = 256
 """Longer names and values are truncated."""
 
 _MAX_LEAF_FIELDS: Final = 1_000
-"""Fields of a data point or an attribute, which are decoded in one step."""
+"""Fields of a data point or of a resource, with those of its attributes: they are decoded in one step."""
 _MAX_VARINT_BYTES: Final = 10
 _MAX_CHAR_BYTES: Final = 4
 
@@ -100,6 +100,7 @@ class _Decoder:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._fields_left = MAX_FIELDS
+        self._leaf_fields_left = _MAX_LEAF_FIELDS
         self.points: list[Point] = []
 
     def decode(self) -> Iterator[None]:
@@ -114,10 +115,12 @@ class _Decoder:
         # The resource may follow the metrics that it describes.
         for field in self._fields(pos, end):
             if field.number == 1:
+                self._leaf_fields_left = _MAX_LEAF_FIELDS
                 for each in self._leaf_fields(*field.content()):
                     if each.number == 1:
                         self._add_attribute(attributes, *each.content())
             elif field.number == 2:
+                _check_count(len(scopes))
                 scopes.append(field.content())
             yield
         for scope in scopes:
@@ -148,15 +151,15 @@ class _Decoder:
         points: list[tuple[int, int]] = []
         for field in self._fields(pos, end):
             if field.number == 1:
+                _check_count(len(self.points) + len(points))
                 points.append(field.content())
             elif field.number == 2:
                 is_delta = field.varint() != _CUMULATIVE
             elif field.number == 3:
                 is_counter = bool(field.varint())
             yield
-        if len(self.points) + len(points) > MAX_POINTS:
-            raise ProtocolError(f"the metrics have more than {MAX_POINTS} data points")
         for start, stop in points:
+            self._leaf_fields_left = _MAX_LEAF_FIELDS
             point: Point | None
             if is_histogram:
                 point = self._histogram_point(name, start, stop, resource, is_delta)
@@ -248,9 +251,10 @@ class _Decoder:
         return start.decode("utf-8", "replace")[:MAX_TEXT_CHARS]
 
     def _leaf_fields(self, pos: int, end: int) -> Iterator[_Field]:
-        for number, field in enumerate(self._fields(pos, end)):
-            if number == _MAX_LEAF_FIELDS:
-                raise ProtocolError(f"a message has more than {_MAX_LEAF_FIELDS} fields")
+        for field in self._fields(pos, end):
+            self._leaf_fields_left -= 1
+            if self._leaf_fields_left < 0:
+                raise ProtocolError(f"a data point or resource has more than {_MAX_LEAF_FIELDS} fields")
             yield field
 
     def _fields(self, pos: int, end: int) -> Iterator[_Field]:
@@ -289,3 +293,8 @@ class _Decoder:
                 return value & 0xFFFF_FFFF_FFFF_FFFF, at + 1
             shift += 7
         raise ProtocolError("a number is truncated or longer than 10 bytes")
+
+
+def _check_count(known: int) -> None:
+    if known >= MAX_POINTS:
+        raise ProtocolError(f"the metrics have more than {MAX_POINTS} data points or scopes")

@@ -120,10 +120,12 @@ def test_long_texts_are_truncated() -> None:
         metrics_data(histogram("h", [float(n) for n in range(300)], [0] * 301, 1.0)),
         metrics_data(gauge("a", point(1, **{f"a{n}": 1 for n in range(33)}))),
         metrics_data(gauge("a", nested(1, number(8, 0) * 1001))),
+        metrics_data(gauge("a", nested(1, nested(7, number(8, 0) * 600) * 2))),
         metrics_data(gauge("a", nested(1) * 10_001)),
+        nested(1, nested(2) * 10_001),
         nested(1, number(3, 0) * otlp_metrics.MAX_FIELDS),
     ],
-    ids=range(19),
+    ids=range(21),
 )
 def test_malformed_and_oversized_payloads_are_rejected(data: bytes) -> None:
     with pytest.raises(ProtocolError):

@@ -78,6 +78,9 @@ class ClientSeries:
             if key is not None:
                 pushed.add(key)
             yield
+        if self._of_client.get(client) is not own:
+            # The series were removed meanwhile; a later push may have added others.
+            return
         if not is_known():
             self.remove(client)
             return

@@ -31,7 +31,7 @@ from ruslo.model.ids import ZERO_UUID, Uuid, is_reserved, uuid_to_text
 from ruslo.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
 from ruslo.protocol.messages.get_telemetry_subscriptions_response import GetTelemetrySubscriptionsResponse
 from ruslo.protocol.messages.push_telemetry_request import PushTelemetryRequest
-from ruslo.protocol.otlp_metrics import MAX_TEXT_CHARS, decode_metrics
+from ruslo.protocol.otlp_metrics import MAX_TEXT_CHARS, Point, decode_metrics
 from ruslo.records.compression import Codec, CompressedDataError, DecompressedTooLargeError, decompress
 
 ACCEPTED_COMPRESSION: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
@@ -150,9 +150,11 @@ class ClientTelemetry:
         self, instance: ClientInstance, labels: Mapping[str, str], payload: bytes
     ) -> Steps[None]:
         """Nothing is exported before the whole payload is known to be valid."""
-        points = yield from decode_metrics(payload)
-        points = [each for each in points if instance.is_subscribed(each.name)]
-        yield
+        points: list[Point] = []
+        for each in (yield from decode_metrics(payload)):
+            if instance.is_subscribed(each.name):
+                points.append(each)
+            yield
         is_known = partial(self.instances.__contains__, instance.id)
         yield from self.series.update(instance.id, labels, points, is_known)
 

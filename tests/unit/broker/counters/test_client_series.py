@@ -94,6 +94,7 @@ def test_a_client_that_is_removed_during_its_push_leaves_nothing() -> None:
     answers = iter([True, False, False])
     push(series, A, number("a", 1), number("b", 1), is_known=lambda: next(answers))
     assert (values(series), series.count) == ({}, 0)
+    push(series, A, number("older", 1))
     steps = series.update(A, {}, [number("a", 1), number("b", 1)], lambda: True)
     next(steps)
     series.remove(A)
