@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ruslo.config.keys.broker import BROKER
+from ruslo.config.keys.client_metrics import CLIENT_METRICS
 from ruslo.config.keys.group import GROUP
 from ruslo.config.log_config import TOPIC
 from ruslo.config.reference import main, reference_page
@@ -13,8 +14,9 @@ from ruslo.config.reference import main, reference_page
 def test_the_page_lists_every_property_once_per_resource() -> None:
     page = reference_page()
     rows = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| `")]
-    assert len(rows) == len(BROKER) + len(TOPIC) + len(GROUP) + 3
-    assert set(rows) >= {f"| `{key.name}`" for table in (BROKER, TOPIC, GROUP) for key in table}
+    tables = (BROKER, TOPIC, GROUP, CLIENT_METRICS)
+    assert len(rows) == sum(map(len, tables)) + 3
+    assert set(rows) >= {f"| `{key.name}`" for table in tables for key in table}
 
 
 def test_a_row_of_the_page() -> None:
