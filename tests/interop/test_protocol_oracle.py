@@ -5,24 +5,26 @@ from __future__ import annotations
 import json
 import random
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
 
 from codegen.notation import Field, MessageSpec, StructSpec, Versions
-from ruslo.protocol.apis import API_BY_KEY
+from ruslo.protocol.apis import API_BY_KEY, API_BY_NAME, KAFKA_4_4_VERSIONS
 from ruslo.protocol.headers import request_header_version, response_header_version
 from tests.support.protocol.values import (
     ValueMaker,
     all_messages,
+    first_newer_version,
+    kafka_4_3_versions,
     message_class,
     message_versions,
     struct_class,
     to_json,
     versions_of,
 )
-from tests.support.tools.kafka_jars import support_java_command
+from tests.support.tools.kafka_jars import newer_clients_jar, support_java_command
 
 pytestmark = pytest.mark.usefixtures("needs_java")
 
@@ -32,9 +34,9 @@ RANDOM_VALUES = 6
 NULL_RECORDS = {("FetchSnapshotResponse", "PartitionSnapshot"), ("ShareFetchResponse", "PartitionData")}
 
 
-def query(requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Send all inputs to one Java process."""
-    command = support_java_command("MessagesOracle")
+def query(requests: Sequence[dict[str, Any]], *, newer: bool = False) -> list[dict[str, Any]]:
+    """Send all inputs to one Java process, with the messages of Apache Kafka 4.3 or of 4.4 (``newer``)."""
+    command = support_java_command("MessagesOracle", first=newer_clients_jar() if newer else None)
     text = "".join(json.dumps(request) + "\n" for request in requests)
     result = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
@@ -43,10 +45,29 @@ def query(requests: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return responses
 
 
+def changed_in_4_4(message: MessageSpec) -> bool:
+    """Whether Apache Kafka 4.4 added a version of the message: all its versions are compared with 4.4."""
+    return first_newer_version(message) in versions_of(message)
+
+
 def test_every_message_and_version_has_kafkas_bytes() -> None:
+    unchanged = (each for each in message_versions() if not changed_in_4_4(each[0]))
+    assert _compare_bytes(unchanged, newer=False) > 5000
+
+
+def test_messages_that_kafka_4_4_changed_have_its_bytes() -> None:
+    changed = (each for each in message_versions() if changed_in_4_4(each[0]))
+    assert _compare_bytes(changed, newer=True) == 2 * (6 + 7 + 4) * (2 + RANDOM_VALUES)
+    (response,) = query([{"op": "apis"}], newer=True)
+    highest = {api["key"]: api["highestStable"] for api in response["apis"]}
+    for name, version in KAFKA_4_4_VERSIONS.items():
+        assert highest[API_BY_NAME[name].key] == API_BY_NAME[name].max_version == version
+
+
+def _compare_bytes(versions: Iterable[tuple[MessageSpec, int]], *, newer: bool) -> int:
     requests: list[dict[str, Any]] = []
     expected: list[tuple[str, dict[str, Any]]] = []
-    for message, version in message_versions():
+    for message, version in versions:
         message_type = message_class(message.name)
         maker = ValueMaker(message, version, random.Random(f"{message.name} {version}"), unknown_tags=False)
         values = [message_type(), maker.nulls(), *(maker.random() for _ in range(RANDOM_VALUES))]
@@ -58,18 +79,18 @@ def test_every_message_and_version_has_kafkas_bytes() -> None:
             requests.append({"op": "decode", **about, "hex": encoded.hex()})
             decoded = message_type.from_bytes(encoded, version)
             expected.append((encoded.hex(), to_json(message, decoded, version, complete=False)))
-    responses = query(requests)
-    assert len(expected) > 5000
+    responses = query(requests, newer=newer)
     for number, (encoded_hex, as_json) in enumerate(expected):
         about = {key: requests[2 * number][key] for key in ("name", "version")}
         encoded_response, decoded_response = responses[2 * number], responses[2 * number + 1]
         assert encoded_response == {"hex": encoded_hex}, about
         assert decoded_response == {"hex": encoded_hex, "json": as_json}, about
+    return len(expected)
 
 
 def test_unknown_tagged_fields_survive_kafka() -> None:
     requests = []
-    for message, version in message_versions():
+    for message, version in kafka_4_3_versions():
         if version >= message.flexible_from:
             maker = ValueMaker(message, version, random.Random(f"{message.name} {version}"))
             about = {"op": "decode", "name": message.name, "version": version}
@@ -80,7 +101,7 @@ def test_unknown_tagged_fields_survive_kafka() -> None:
 
 
 def test_new_structs_have_the_defaults_of_kafka() -> None:
-    pairs = list(message_versions())
+    pairs = list(kafka_4_3_versions())
     responses = query(
         [{"op": "defaults", "name": message.name, "version": version} for message, version in pairs]
     )
@@ -103,9 +124,10 @@ def test_new_structs_have_the_defaults_of_kafka() -> None:
     assert compared > 900
 
 
-def test_schema_table_is_kafkas() -> None:
-    messages = list(all_messages().values())
-    responses = query([{"op": "schema", "name": message.name} for message in messages])
+@pytest.mark.parametrize("newer", [False, True], ids=["4.3", "4.4"])
+def test_schema_table_is_kafkas(newer: bool) -> None:
+    messages = [message for message in all_messages().values() if changed_in_4_4(message) == newer]
+    responses = query([{"op": "schema", "name": message.name} for message in messages], newer=newer)
     compared = 0
     for message, response in zip(messages, responses, strict=True):
         assert "error" not in response, (message.name, response)
@@ -114,7 +136,7 @@ def test_schema_table_is_kafkas() -> None:
             fields = _without_underscores(response["versions"][str(version)])
             assert fields == _describe(message, message.root, version), (message.name, version)
             compared += 1
-    assert compared == len(list(message_versions()))
+    assert compared == sum(len(versions_of(message)) for message in messages) > 0
 
 
 def test_api_table_is_kafkas() -> None:
@@ -123,16 +145,18 @@ def test_api_table_is_kafkas() -> None:
     for theirs in response["apis"]:
         ours = API_BY_KEY[theirs["key"]]
         assert ours.name.lower() == theirs["name"].replace("_", "").lower()
-        assert ours.max_version == theirs["highestStable"], ours
+        newer = ours.name in KAFKA_4_4_VERSIONS
+        assert ours.max_version - newer == theirs["highestStable"], ours
         assert ours.min_version == theirs["lowest"], ours
         for message in (message_class(f"{ours.name}Request"), message_class(f"{ours.name}Response")):
-            assert (theirs["lowest"], theirs["highest"]) == (message.MIN_VERSION, message.MAX_VERSION), ours
+            highest = message.MAX_VERSION - newer
+            assert (theirs["lowest"], theirs["highest"]) == (message.MIN_VERSION, highest), ours
         assert ours.forwardable == theirs["forwardable"], ours
         assert ours.cluster_action == theirs["clusterAction"], ours
         assert sorted(listener.upper() for listener in ours.listeners) == theirs["listeners"], ours
         if ours.max_version < 0:
             continue
-        for version in range(ours.min_version, message.MAX_VERSION + 1):
+        for version in range(ours.min_version, highest + 1):
             assert request_header_version(ours.key, version) == theirs["requestHeaders"][version], ours
             assert response_header_version(ours.key, version) == theirs["responseHeaders"][version], ours
 

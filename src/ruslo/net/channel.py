@@ -39,6 +39,8 @@ Y = TypeVar("Y")
 _SIZE = Struct(">i")
 _INT16 = Struct(">h")
 _CLIENT_VERSION = "0.1.0"
+_API_VERSIONS_VERSION = 4
+"""The highest version of ApiVersions that a channel sends. Version 5 only adds the expected node."""
 _SASL_KEYS = (SaslHandshakeRequest.API_KEY, SaslAuthenticateRequest.API_KEY)
 _REAUTHENTICATE_AFTER = 0.9
 """The part of a session after which the channel authenticates again (KIP-368)."""
@@ -210,7 +212,7 @@ class Channel:
             raise BrokerUnreachable.from_problems([((self.host, self.port), error)]) from error
 
     async def _negotiate(self) -> None:
-        version = API_BY_KEY[ApiVersionsRequest.API_KEY].max_version
+        version = _API_VERSIONS_VERSION
         while True:
             frame = await self._exchange_raw(
                 _api_versions_request(), version, self._settings.connect_timeout_ms

@@ -1,4 +1,4 @@
-"""The APIs of Kafka 4.3: keys, names, versions and listeners."""
+"""The APIs of Kafka 4.3, with the versions that Kafka 4.4 added: keys, names, versions and listeners."""
 
 from __future__ import annotations
 
@@ -33,6 +33,12 @@ class Api:
     def response(self) -> type[Message]:
         return message_class(f"{self.name}Response")
 
+
+KAFKA_4_4_VERSIONS: dict[str, int] = {"ApiVersions": 5, "TxnOffsetCommit": 6, "DeleteGroups": 3}
+"""The version that Kafka 4.4 added, by API.
+
+The schema does not have its versions of the APIs of streams groups, nor its new APIs 93 and 94.
+"""
 
 API_BY_KEY: dict[int, Api] = {row[0]: Api(*row) for row in API_ROWS}
 API_BY_NAME: dict[str, Api] = {api.name: api for api in API_BY_KEY.values()}

@@ -78,12 +78,13 @@ def commit_in_transaction(
         group_id=group,
         producer_id=producer_id,
         producer_epoch=3,
-        generation_id=generation,
+        generation_id_or_member_epoch=generation,
         member_id=member,
         group_instance_id=instance,
         topics=[
             TxnOffsetCommitRequestTopic(
                 name=topic,
+                topic_id=bench.topic_id(topic) if version >= 6 and topic != "absent" else bytes(16),
                 partitions=[
                     TxnOffsetCommitRequestPartition(
                         partition_index=partition, committed_offset=offset, committed_metadata="in tx"

@@ -16,6 +16,7 @@ from codegen.generate import message_module
 from codegen.layout import present_fields
 from codegen.notation import Field, MessageSpec, StructSpec, load_messages
 from ruslo.protocol import modules
+from ruslo.protocol.apis import KAFKA_4_4_VERSIONS
 from ruslo.protocol.message import Message, Struct
 
 FIRST_UNKNOWN_TAG = 10_000
@@ -38,6 +39,19 @@ def message_versions() -> Iterator[tuple[MessageSpec, int]]:
     for message in all_messages().values():
         for version in versions_of(message):
             yield message, version
+
+
+def kafka_4_3_versions() -> Iterator[tuple[MessageSpec, int]]:
+    """Every message in every version that Apache Kafka 4.3 has."""
+    for message, version in message_versions():
+        if version < first_newer_version(message):
+            yield message, version
+
+
+def first_newer_version(message: MessageSpec) -> int:
+    """The version of a message that Apache Kafka 4.4 added, or a number above all versions."""
+    api = message.name.removesuffix("Request").removesuffix("Response")
+    return KAFKA_4_4_VERSIONS.get(api, 1 << 15)
 
 
 @cache

@@ -20,6 +20,7 @@ from pathlib import Path
 from tests.support.network.ports import free_port
 
 KAFKA_VERSION = "4.3.0"
+NEWER_CLIENTS_VERSION = "4.4.0"
 SUPPORT_DIR = Path(__file__).resolve().parents[1]
 POM = SUPPORT_DIR / "apache-kafka.pom.xml"
 LOG4J_CONFIG = SUPPORT_DIR / "log4j2.properties"
@@ -50,6 +51,13 @@ def kafka_classpath() -> str:
     return f"{libs}/*"
 
 
+def newer_clients_jar() -> Path:
+    """The clients of a newer Apache Kafka; downloads them on the first call."""
+    folder = kafka_home() / f"clients-{NEWER_CLIENTS_VERSION}"
+    _make_once(folder, _download_newer_clients)
+    return folder / f"kafka-clients-{NEWER_CLIENTS_VERSION}.jar"
+
+
 def class_archive() -> Path:
     """The classes of a broker and of its tools in the form in which this JVM loads them fastest."""
     java = Path(shutil.which("java") or "java").resolve()
@@ -77,11 +85,24 @@ def _download_jars(libs: Path) -> None:
     # Maven writes next to the pom it is given, so it gets a copy outside the repository.
     pom = libs.with_name("pom.xml")
     shutil.copyfile(POM, pom)
-    command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={libs}"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    _run_maven(KAFKA_VERSION, "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={libs}")
+
+
+def _download_newer_clients(folder: Path) -> None:
+    artifact = f"org.apache.kafka:kafka-clients:{NEWER_CLIENTS_VERSION}"
+    _run_maven(
+        NEWER_CLIENTS_VERSION, "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"
+    )
+
+
+def _run_maven(version: str, *arguments: str) -> None:
+    # Without a pom of its own, a command in the repository would look for one there.
+    with tempfile.TemporaryDirectory() as elsewhere:
+        command = ["mvn", "-q", "-B", *arguments]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=900, cwd=elsewhere)
     if result.returncode != 0:
         raise RuntimeError(
-            f"Maven could not download Apache Kafka {KAFKA_VERSION}. Check the connection to Maven Central.\n"
+            f"Maven could not download Apache Kafka {version}. Check the connection to Maven Central.\n"
             f"{result.stdout[-2000:]}{result.stderr[-2000:]}"
         )
 
@@ -126,11 +147,16 @@ def java_command(
     java_options: Sequence[str] = TOOL_JAVA_OPTIONS,
     classes: Path | None = None,
     log_level: str = "WARN",
+    first: Path | None = None,
 ) -> list[str]:
-    """The command line that runs a class of Apache Kafka, or of ours compiled to `classes`."""
+    """The command line that runs a class of Apache Kafka, or of ours compiled to `classes`.
+
+    The classes of the jar ``first`` replace those of Apache Kafka.
+    """
     # The archive is valid for class paths that begin with the one it was made for.
-    classpath = kafka_classpath() if classes is None else f"{kafka_classpath()}:{classes}"
-    archive = (f"-XX:SharedArchiveFile={class_archive()}",) if SHARED_CLASSES in java_options else ()
+    has_archive = SHARED_CLASSES in java_options and first is None
+    classpath = ":".join(str(each) for each in (first, kafka_classpath(), classes) if each is not None)
+    archive = (f"-XX:SharedArchiveFile={class_archive()}",) if has_archive else ()
     return [
         "java",
         *java_options,
@@ -145,11 +171,17 @@ def java_command(
 
 
 def support_java_command(
-    name: str, *arguments: str, java_options: Sequence[str] = TOOL_JAVA_OPTIONS, log_level: str = "WARN"
+    name: str,
+    *arguments: str,
+    java_options: Sequence[str] = TOOL_JAVA_OPTIONS,
+    log_level: str = "WARN",
+    first: Path | None = None,
 ) -> list[str]:
     """The command line that runs a class of `tests/support/java`."""
     classes = compile_java(SUPPORT_DIR / "java" / f"{name}.java")
-    return java_command(name, *arguments, java_options=java_options, classes=classes, log_level=log_level)
+    return java_command(
+        name, *arguments, java_options=java_options, classes=classes, log_level=log_level, first=first
+    )
 
 
 def compile_java(source: Path) -> Path:

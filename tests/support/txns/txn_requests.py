@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ruslo.model.errors import ErrorCode
+from ruslo.model.ids import ZERO_UUID, Uuid
 from ruslo.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from ruslo.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 from ruslo.protocol.messages.add_partitions_to_txn_request import (
@@ -117,9 +118,16 @@ class TxnProducer:
         assert await self.write(*values, topic=topic, index=index) is ErrorCode.NONE
 
     async def commit_offsets(
-        self, group_id: str, offsets: Mapping[int, int], version: int | None = None
+        self,
+        group_id: str,
+        offsets: Mapping[int, int],
+        version: int | None = None,
+        topic_id: Uuid = ZERO_UUID,
     ) -> list[ErrorCode]:
-        """Commit offsets of topic ``t`` as a client that is not a member of the group."""
+        """Commit offsets of topic ``t`` as a client that is not a member of the group.
+
+        ``topic_id``: names the topic since version 6.
+        """
         if version is None:
             version = V2_OFFSETS if self.is_v2 else V1_OFFSETS
         partitions = [
@@ -131,7 +139,7 @@ class TxnProducer:
             group_id=group_id,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
-            topics=[TxnOffsetCommitRequestTopic(name="t", partitions=partitions)],
+            topics=[TxnOffsetCommitRequestTopic(name="t", topic_id=topic_id, partitions=partitions)],
         )
         response = await self.client.call(request, TxnOffsetCommitResponse, version)
         return [ErrorCode(each.error_code) for topic in response.topics for each in topic.partitions]

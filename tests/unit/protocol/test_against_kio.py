@@ -18,7 +18,7 @@ from codegen.layout import present_fields
 from codegen.notation import MessageSpec, StructSpec
 from ruslo.model.ids import ZERO_UUID
 from ruslo.protocol.message import Struct
-from tests.support.protocol.values import ValueMaker, message_versions
+from tests.support.protocol.values import ValueMaker, kafka_4_3_versions
 
 KINDS: dict[str, LoadableEntityType] = {
     "request": EntityType.request,
@@ -33,7 +33,7 @@ VALUES_EACH = 3
 def test_kio_reads_and_writes_the_same_bytes() -> None:
     compared = 0
     unknown = set()
-    for message, version in message_versions():
+    for message, version in kafka_4_3_versions():
         if message.kind not in KINDS:
             continue  # kio has no metadata and coordinator records
         entity = _kio_class(message, version)

@@ -1,9 +1,11 @@
-"""ApiVersions v0-4: the APIs of this listener, and the supported and finalized features.
+"""ApiVersions v0-5: the APIs of this listener, and the supported and finalized features.
 
 - v3 is flexible, but its response header never is, so that any client can read it (KIP-511). The client sends
   its software name and version; invalid ones are INVALID_REQUEST (KIP-511).
 - v3 adds the features (KIP-584), without those whose range starts at 0, which its readers reject; v4 has them
   all (KIP-1022).
+- v5: the client may name the cluster and the node that it expects. A node that is another one responds with
+  REBOOTSTRAP_REQUIRED, so that a misrouted client looks for its cluster again (KIP-1242).
 - ``dispatch`` responds to an unknown version with v0.
 """
 
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import Final
 
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
@@ -26,6 +29,7 @@ from ruslo.protocol.messages.api_versions_response import (
     SupportedFeatureKey,
 )
 
+_NO_NODE: Final = -1
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -39,6 +43,8 @@ def handle(
                 request.client_software_name,
                 request.client_software_version,
             )
+    if context.api_version >= 5:
+        _check_destination(services, request.cluster_id, request.node_id)
     response = ApiVersionsResponse(api_keys=_api_keys(services.apis.announced))
     if context.api_version >= 3:
         response.supported_features = [
@@ -66,6 +72,19 @@ def _check_software_name(request: ApiVersionsRequest) -> None:
                 f"Client software name or version {text!r} is invalid. Use letters, digits, '-' and '.', "
                 "with a letter or digit at both ends",
             )
+
+
+def _check_destination(services: NodeServices, cluster_id: str | None, node_id: int) -> None:
+    if (cluster_id is None) != (node_id == _NO_NODE):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "ClusterId and NodeId must be set together. Set both fields or none"
+        )
+    if cluster_id is not None and (cluster_id, node_id) != (services.cluster_id, services.node_id):
+        raise KafkaError(
+            ErrorCode.REBOOTSTRAP_REQUIRED,
+            f"The client expects node {node_id} of cluster {cluster_id}, and this is node {services.node_id} "
+            f"of cluster {services.cluster_id}. Check the addresses between them",
+        )
 
 
 @cache

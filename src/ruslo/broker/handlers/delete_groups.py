@@ -1,4 +1,7 @@
-"""DeleteGroups v0-2 (KIP-229): deletes groups without members and their offsets."""
+"""DeleteGroups v0-3 (KIP-229): deletes groups without members and their offsets.
+
+v3: error messages (KIP-1331).
+"""
 
 from __future__ import annotations
 

@@ -1,16 +1,19 @@
-"""TxnOffsetCommit v0-5: commits offsets in a transaction.
+"""TxnOffsetCommit v0-6: commits offsets in a transaction.
 
 v2: leader epochs. v3: members and generations (KIP-447). v4: TRANSACTION_ABORTABLE. v5: the group coordinator
-adds its partition to the transaction (KIP-890).
+adds its partition to the transaction (KIP-890). v6: topic ids and the errors of member epochs (KIP-1319).
 
 As in Kafka, partitions that do not exist are answered before the transaction is verified.
 """
 
 from __future__ import annotations
 
+from copy import copy
+
 from ruslo.broker.handlers.allowed_resources import submit_allowed_topics, then, with_topics
 from ruslo.broker.handlers.services import Response, Services
 from ruslo.broker.requests.context import RequestContext
+from ruslo.machines.groups.offsets.commit import TXN_TOPIC_IDS_MIN_VERSION
 from ruslo.model.acls import Operation, ResourceType
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.txn_offset_commit_request import (
@@ -27,11 +30,12 @@ from ruslo.protocol.messages.txn_offset_commit_response import (
 def handle(services: Services, request: TxnOffsetCommitRequest, context: RequestContext) -> Response:
     context.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
     context.require(Operation.READ, ResourceType.GROUP, request.group_id)
+    name_of = services.metadata.image.topics.name_of
     return submit_allowed_topics(
         request,
         context,
         Operation.READ,
-        lambda topic: topic.name,
+        lambda topic: topic.name or name_of(topic.topic_id),
         lambda allowed: _commit_existing(services, allowed, context),
     )
 
@@ -39,24 +43,34 @@ def handle(services: Services, request: TxnOffsetCommitRequest, context: Request
 def _commit_existing(
     services: Services, request: TxnOffsetCommitRequest, context: RequestContext
 ) -> Response:
-    """Commit the offsets of partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION."""
-    topics = services.metadata.image.topics.by_name
+    """Commit the offsets of partitions that exist.
+
+    The others get UNKNOWN_TOPIC_OR_PARTITION, or UNKNOWN_TOPIC_ID if no topic has the id.
+    """
+    topics = services.metadata.image.topics
+    by_id = context.api_version >= TXN_TOPIC_IDS_MIN_VERSION
     existing: list[TxnOffsetCommitRequestTopic] = []
     unknown: list[TxnOffsetCommitResponseTopic] = []
     for topic in request.topics:
-        known = topics.get(topic.name)
+        known = topics.by_id.get(topic.topic_id) if by_id else topics.by_name.get(topic.name)
+        missing = (
+            ErrorCode.UNKNOWN_TOPIC_ID if by_id and known is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
         count = 0 if known is None else len(known.partitions)
         found = [each for each in topic.partitions if 0 <= each.partition_index < count]
         if found:
-            existing.append(TxnOffsetCommitRequestTopic(name=topic.name, partitions=found))
+            present = copy(topic)
+            present.partitions = found
+            existing.append(present)
         if len(found) < len(topic.partitions):
             unknown.append(
                 TxnOffsetCommitResponseTopic(
                     name=topic.name,
+                    topic_id=topic.topic_id,
                     partitions=[
                         TxnOffsetCommitResponsePartition(
                             partition_index=each.partition_index,
-                            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                            error_code=missing,
                         )
                         for each in topic.partitions
                         if not 0 <= each.partition_index < count
@@ -69,10 +83,11 @@ def _commit_existing(
         return TxnOffsetCommitResponse(topics=unknown)
 
     def complete(response: TxnOffsetCommitResponse) -> None:
-        by_name = {topic.name: topic for topic in response.topics}
+        answered = {(topic.name, topic.topic_id): topic for topic in response.topics}
         for topic in unknown:
-            if topic.name in by_name:
-                by_name[topic.name].partitions += topic.partitions
+            same = answered.get((topic.name, topic.topic_id))
+            if same is not None:
+                same.partitions += topic.partitions
             else:
                 response.topics.append(topic)
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ruslo.broker.dispatch.api_table import CONTROLLER_HANDLERS, HANDLERS
-from ruslo.protocol.apis import API_BY_KEY, Api
+from ruslo.protocol.apis import API_BY_KEY, KAFKA_4_4_VERSIONS, Api
 
 DEFAULT_PAGE = Path("docs/protocol.md")
 _HOT = ("Produce", "Fetch")
@@ -23,9 +23,14 @@ _INTRODUCTION = """\
 <!-- generated: make generate -->
 
 These are the requests that Apache Kafka 4.3 answers, by listener. Those with *yes* are answered in each of
-the versions named, which are the ones that Apache Kafka 4.3 answers; a test sends those of brokers to a node
-in each version. The others are not announced in ApiVersions, so a client knows before it sends one: it takes
-another way, or says what is missing. What that means for users is in [limits.md](limits.md).
+the versions named, which are the ones that Apache Kafka 4.3 answers, and the versions that 4.4 added where
+the last column says so; a test sends those of brokers to a node in each version. The others are not announced
+in ApiVersions, so a client knows before it sends one: it takes another way, or says what is missing. What
+that means for users is in [limits.md](limits.md).
+
+Not answered of Apache Kafka 4.4: version 1 of StreamsGroupHeartbeat and StreamsGroupDescribe, and its two new
+requests, StreamsGroupTopologyDescriptionUpdate (93) and UnregisterController (94). The second one needs a
+`metadata.version` of 4.4, which no cluster of Ruslo finalizes.
 
 Features of a cluster are another matter. A new cluster finalizes the features that Apache Kafka finalizes
 with the same `metadata.version`, so that either system can start on the other's directories. Two of them,
@@ -50,7 +55,13 @@ def _table(title: str, listener: str, served: Collection[str]) -> Iterator[str]:
     yield "| key | request | versions | answered |"
     yield "|---|---|---|---|"
     for api in sorted(apis, key=lambda api: api.key):
-        yield f"| {api.key} | {api.name} | {_versions(api)} | {'yes' if api.name in served else 'not yet'} |"
+        answered_here = _answer(api) if api.name in served else "not yet"
+        yield f"| {api.key} | {api.name} | {_versions(api)} | {answered_here} |"
+
+
+def _answer(api: Api) -> str:
+    newer = KAFKA_4_4_VERSIONS.get(api.name)
+    return "yes" if newer is None else f"yes, with {newer} of Kafka 4.4"
 
 
 def _versions(api: Api) -> str:

@@ -13,7 +13,7 @@ from ruslo.net.channel import check_code, error_of
 from ruslo.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from ruslo.protocol.messages.consumer_group_describe_response import ConsumerGroupDescribeResponse
 from ruslo.protocol.messages.delete_groups_request import DeleteGroupsRequest
-from ruslo.protocol.messages.delete_groups_response import DeleteGroupsResponse
+from ruslo.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
 from ruslo.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from ruslo.protocol.messages.describe_groups_response import DescribeGroupsResponse
 from ruslo.protocol.messages.list_groups_request import ListGroupsRequest
@@ -124,9 +124,7 @@ class Groups:
                 node, DeleteGroupsRequest(groups_names=owned), DeleteGroupsResponse
             )
             return {
-                result.group_id: _delete_error(result.group_id, result.error_code)
-                if result.error_code
-                else None
+                result.group_id: _delete_error(result) if result.error_code else None
                 for result in response.results
             }
 
@@ -147,9 +145,10 @@ def _problem(group_id: str) -> str:
     return f"group {group_id!r} cannot be described"
 
 
-def _delete_error(group_id: str, code: int) -> KafkaError:
+def _delete_error(result: DeletableGroupResult) -> KafkaError:
+    group_id, code = result.group_id, result.error_code
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
         return _not_found(group_id)
     if code == ErrorCode.NON_EMPTY_GROUP:
         return error_of(code, f"group {group_id!r} has members")
-    return error_of(code, f"group {group_id!r} cannot be deleted")
+    return error_of(code, result.error_message or f"group {group_id!r} cannot be deleted")

@@ -39,6 +39,8 @@ _INIT_PRODUCER_ID_MAX = 5
 _PRODUCE_V1_MAX = 11
 _ADD_PARTITIONS_V1_MAX = 3
 _TXN_OFFSET_COMMIT_V1_MAX = 4
+_TXN_OFFSET_COMMIT_BY_NAME_MAX = 5
+"""Later versions name topics by their ids (KIP-1319), which this producer does not know."""
 _END_TXN_V1_MAX = 4
 _LOST_TRANSACTION = frozenset(
     {
@@ -144,7 +146,7 @@ class TransactionalProducer:
         )
 
         async def query(node: int) -> KafkaError | None:
-            version = None if self._is_v2 else _TXN_OFFSET_COMMIT_V1_MAX
+            version = _TXN_OFFSET_COMMIT_BY_NAME_MAX if self._is_v2 else _TXN_OFFSET_COMMIT_V1_MAX
             response = await self._cluster.node(node, request, TxnOffsetCommitResponse, max_version=version)
             codes = [part.error_code for topic in response.topics for part in topic.partitions]
             failed = next((code for code in codes if code), None)

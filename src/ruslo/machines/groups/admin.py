@@ -1,7 +1,8 @@
 """ListGroups, DescribeGroups and DeleteGroups, for the groups of one shard.
 
 ListGroups: v4 adds states and a filter by state (KIP-518); v5 adds types and a filter by type (KIP-848).
-DescribeGroups: since v6 an absent group is an error, before it was Dead (KIP-1043).
+DescribeGroups: since v6 an absent group is an error, before it was Dead (KIP-1043). DeleteGroups: v3 adds
+error messages (KIP-1331).
 """
 
 from __future__ import annotations
@@ -81,5 +82,18 @@ def delete_groups(
                 for topic, partition in shard.offsets.partitions_of(group_id)
             )
             records += group.tombstones()
-    results = [DeletableGroupResult(group_id=group_id, error_code=code) for group_id, code in codes.items()]
+    results = [
+        DeletableGroupResult(
+            group_id=group_id, error_code=code, error_message=_delete_problem(group_id, code)
+        )
+        for group_id, code in codes.items()
+    ]
     return records, DeleteGroupsResponse(results=results)
+
+
+def _delete_problem(group_id: str, code: ErrorCode) -> str | None:
+    if code is ErrorCode.GROUP_ID_NOT_FOUND:
+        return f"Group {group_id!r} does not exist"
+    if code is ErrorCode.NON_EMPTY_GROUP:
+        return f"Group {group_id!r} has members. Stop them before you delete the group"
+    return None

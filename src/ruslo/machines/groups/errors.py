@@ -143,6 +143,7 @@ def _txn_offset_commit(request: TxnOffsetCommitRequest, api_version: int, code: 
         topics=[
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=[
                     TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
                     for each in topic.partitions

@@ -95,7 +95,7 @@ def test_api_tables() -> None:
     assert "Metadata" not in controller
 
 
-@pytest.mark.parametrize("version", [5, 99, -1, 32767])
+@pytest.mark.parametrize("version", [6, 99, -1, 32767])
 async def test_unknown_version_of_api_versions_gets_a_response_in_version_0(
     tmp_path: Path, version: int
 ) -> None:

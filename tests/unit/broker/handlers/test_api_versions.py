@@ -13,7 +13,7 @@ from tests.support.brokers.handlers import exchange
 from tests.support.machines.controller_bench import FEATURES, admin_node
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 async def test_table(version: int) -> None:
     async with admin_node() as node:
         request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
@@ -45,6 +45,32 @@ async def test_controller_listeners_serve_less() -> None:
         names = {API_BY_KEY[each.api_key].name for each in response.api_keys}
         assert {"ApiVersions", "CreateTopics", "DescribeQuorum"} <= names
         assert not {"Produce", "Metadata", "ListOffsets"} & names
+
+
+@pytest.mark.parametrize("listener", ["PLAINTEXT", "CONTROLLER"])
+async def test_a_misrouted_client_learns_that_it_must_rebootstrap(listener: str) -> None:
+    async with admin_node() as node:
+
+        async def code(cluster_id: str | None, node_id: int, version: int = 5) -> ErrorCode:
+            request = ApiVersionsRequest(
+                client_software_name="test",
+                client_software_version="1",
+                cluster_id=cluster_id,
+                node_id=node_id,
+            )
+            try:
+                await exchange(api_versions.handle, node, request, version, listener)
+            except KafkaError as error:
+                return error.code
+            return ErrorCode.NONE
+
+        assert await code(node.cluster_id, node.node_id) is ErrorCode.NONE
+        assert await code(None, -1) is ErrorCode.NONE
+        assert await code("another cluster", node.node_id) is ErrorCode.REBOOTSTRAP_REQUIRED
+        assert await code(node.cluster_id, node.node_id + 1) is ErrorCode.REBOOTSTRAP_REQUIRED
+        assert await code(None, node.node_id) is ErrorCode.INVALID_REQUEST
+        assert await code(node.cluster_id, -1) is ErrorCode.INVALID_REQUEST
+        assert await code("another cluster", 7, version=4) is ErrorCode.NONE
 
 
 @pytest.mark.parametrize("listener", ["PLAINTEXT", "CONTROLLER"])

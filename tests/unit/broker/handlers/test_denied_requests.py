@@ -15,6 +15,7 @@ from ruslo.client.admin.acls import Acls
 from ruslo.client.wire.cluster import Cluster
 from ruslo.model.acls import Acl, Operation, PatternType, Permission, ResourceType
 from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.ids import random_uuid
 from ruslo.protocol.messages import alter_partition_reassignments_request as alter_reassignments
 from ruslo.protocol.messages import list_partition_reassignments_request as list_reassignments
 from ruslo.protocol.messages.add_partitions_to_txn_request import (
@@ -226,32 +227,40 @@ async def test_a_denied_topic(tmp_path: Path) -> None:
 
         # The same for offsets in a transaction, whose producer is unknown.
         indexes = {"t": (0, 5), "denied": (0,), "absent": (0,)}
-        committed = await client.call(
-            TxnOffsetCommitRequest(
-                transactional_id="x",
-                group_id="g",
-                producer_id=77,
-                producer_epoch=0,
-                topics=[
-                    TxnOffsetCommitRequestTopic(
-                        name=name,
-                        partitions=[
-                            TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=1)
-                            for index in partitions
-                        ],
-                    )
-                    for name, partitions in indexes.items()
-                ],
-            ),
-            TxnOffsetCommitResponse,
-        )
-        assert {
-            (topic.name, each.partition_index): ErrorCode(each.error_code)
-            for topic in committed.topics
-            for each in topic.partitions
-        } == {
-            ("t", 0): ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-            ("t", 5): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            ("denied", 0): ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-            ("absent", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        }
+        ids = {"t": node.topic_id("t"), "denied": node.topic_id("denied"), "absent": random_uuid()}
+        names = {topic_id: name for name, topic_id in ids.items()}
+        for version, unknown in (
+            (5, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            (6, ErrorCode.UNKNOWN_TOPIC_ID),
+        ):
+            committed = await client.call(
+                TxnOffsetCommitRequest(
+                    transactional_id="x",
+                    group_id="g",
+                    producer_id=77,
+                    producer_epoch=0,
+                    topics=[
+                        TxnOffsetCommitRequestTopic(
+                            name=name,
+                            topic_id=ids[name],
+                            partitions=[
+                                TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=1)
+                                for index in partitions
+                            ],
+                        )
+                        for name, partitions in indexes.items()
+                    ],
+                ),
+                TxnOffsetCommitResponse,
+                version,
+            )
+            assert {
+                (topic.name or names[topic.topic_id], each.partition_index): ErrorCode(each.error_code)
+                for topic in committed.topics
+                for each in topic.partitions
+            } == {
+                ("t", 0): ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+                ("t", 5): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                ("denied", 0): ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                ("absent", 0): unknown,
+            }

@@ -10,6 +10,7 @@ import pytest
 
 from ruslo.broker.controller.producer_ids import ProducerIds
 from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.ids import random_uuid
 from ruslo.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
 from ruslo.protocol.messages.describe_producers_response import DescribeProducersResponse
 from ruslo.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
@@ -330,6 +331,18 @@ async def test_offsets_are_committed_with_their_transaction(tmp_path: Path, is_v
             assert await producer.end(commit=commit) is ErrorCode.NONE
             assert await stable_offset(client, "g") == (then, ErrorCode.NONE)
             assert await fetch_offsets(client, "g") == {0: then}
+
+
+async def test_offsets_of_topics_by_id(tmp_path: Path) -> None:
+    async with producing(tmp_path) as (node, client, producer):
+        await find_coordinator(client, "g")
+        topic_id = node.topic_id("t")
+        missing, none = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NONE
+        assert await producer.commit_offsets("g", {0: 1}, 6, random_uuid()) == [ErrorCode.UNKNOWN_TOPIC_ID]
+        assert await producer.commit_offsets("g", {0: 1}, 6) == [ErrorCode.UNKNOWN_TOPIC_ID], "names are gone"
+        assert sorted(await producer.commit_offsets("g", {0: 5, 9: 5}, 6, topic_id)) == [none, missing]
+        assert await producer.end(commit=True) is none
+        assert await stable_offset(client, "g") == (5, none)
 
 
 @pytest.mark.parametrize(

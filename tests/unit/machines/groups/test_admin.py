@@ -130,6 +130,11 @@ def test_delete_removes_offsets_and_the_group() -> None:
         ("at-work", ErrorCode.NON_EMPTY_GROUP),
         ("absent", ErrorCode.GROUP_ID_NOT_FOUND),
     ]
+    assert [each.error_message for each in response.results] == [
+        None,
+        "Group 'at-work' has members. Stop them before you delete the group",
+        "Group 'absent' does not exist",
+    ]
     assert [(record.key, record.value) for record in bench.records(written)] == [
         (OffsetCommitKey(group="offsets-only", topic="orders", partition=0), None),
         (OffsetCommitKey(group="offsets-only", topic="orders", partition=1), None),

@@ -41,7 +41,7 @@ def check_commit(group: ConsumerGroup, committer: Committer) -> ErrorCode:
         for topic_id, partition in committer.partitions()
     ):
         return ErrorCode.NONE
-    return _wrong_epoch(is_classic or committer.transactional)
+    return _wrong_epoch(is_classic)
 
 
 def check_fetch(group: ConsumerGroup, member_id: str | None, member_epoch: int) -> ErrorCode:

@@ -1,7 +1,8 @@
 """OffsetCommit and TxnOffsetCommit.
 
 OffsetCommit: v2-4 may set a retention time; v6: leader epochs; v7: static members; v9: member epochs
-(KIP-848) and their errors; v10: topic ids. TxnOffsetCommit: v2: leader epochs; v3: members (KIP-447).
+(KIP-848) and their errors; v10: topic ids. TxnOffsetCommit: v2: leader epochs; v3: members (KIP-447); v6:
+topic ids and the errors of member epochs (KIP-1319).
 
 A commit without a member (negative generation) creates a group that consists only of its offsets.
 """
@@ -38,7 +39,9 @@ from ruslo.protocol.messages.txn_offset_commit_response import (
 )
 
 TOPIC_IDS_MIN_VERSION = 10
-GROUP_NOT_FOUND_MIN_VERSION = 9
+TXN_TOPIC_IDS_MIN_VERSION = 6
+MEMBER_EPOCH_ERRORS_MIN_VERSION = 9
+TXN_MEMBER_EPOCH_ERRORS_MIN_VERSION = 6
 NO_RETENTION = -1
 _LAST_MS = 2**63 - 1
 
@@ -104,16 +107,20 @@ def commit_in_transaction(
     shard: ShardState, request: TxnOffsetCommitRequest, info: RequestInfo, token: Hashable, now_ms: int
 ) -> GroupOutcome:
     """Commit in a transaction, which was verified to contain this group's partition."""
+    by_id = info.api_version >= TXN_TOPIC_IDS_MIN_VERSION
     accepted: list[_Accepted] = []
     response = TxnOffsetCommitResponse()
     for topic in request.topics:
-        found = shard.topics.by_name(topic.name)
-        results = TxnOffsetCommitResponseTopic(name=topic.name)
+        found = shard.topics.by_id(topic.topic_id) if by_id else shard.topics.by_name(topic.name)
+        results = TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
         response.topics.append(results)
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         for offset in topic.partitions:
             result = TxnOffsetCommitResponsePartition(partition_index=offset.partition_index)
             results.partitions.append(result)
-            if found is None or not 0 <= offset.partition_index < found.partition_count:
+            if found is None:
+                result.error_code = unknown
+            elif not 0 <= offset.partition_index < found.partition_count:
                 result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
                 accepted.append(_Accepted(found, offset, result))
@@ -123,7 +130,7 @@ def commit_in_transaction(
     committer = Committer(
         request.member_id,
         request.group_instance_id,
-        request.generation_id,
+        request.generation_id_or_member_epoch,
         info.api_version,
         True,
         lambda: _partitions(shard, accepted),
@@ -136,7 +143,7 @@ def commit_in_transaction(
     producer = Producer(request.producer_id, request.producer_epoch)
     outcome.records = [
         record._replace(producer=producer)
-        for record in _records(shard, request.group_id, accepted, NO_TIMESTAMP, with_topic_id=False)
+        for record in _records(shard, request.group_id, accepted, NO_TIMESTAMP, with_topic_id=by_id)
     ]
     return outcome
 
@@ -145,14 +152,21 @@ def _check(group: Group | None, committer: Committer) -> ErrorCode:
     if group is not None:
         code = group.check_offset_commit(committer)
         if committer.transactional and code is ErrorCode.STALE_MEMBER_EPOCH:
-            # Transactional producers know only the errors of generations.
-            return ErrorCode.ILLEGAL_GENERATION
+            # Older transactional producers know only the errors of generations.
+            return code if _knows_member_epochs(committer) else ErrorCode.ILLEGAL_GENERATION
         return code
     if committer.epoch < 0:
         return ErrorCode.NONE
-    if not committer.transactional and committer.api_version >= GROUP_NOT_FOUND_MIN_VERSION:
+    if _knows_member_epochs(committer):
         return ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.ILLEGAL_GENERATION
+
+
+def _knows_member_epochs(committer: Committer) -> bool:
+    """Whether the client knows GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH."""
+    if committer.transactional:
+        return committer.api_version >= TXN_MEMBER_EPOCH_ERRORS_MIN_VERSION
+    return committer.api_version >= MEMBER_EPOCH_ERRORS_MIN_VERSION
 
 
 def _reject(outcome: GroupOutcome, accepted: list[_Accepted], code: ErrorCode) -> GroupOutcome:

@@ -127,7 +127,7 @@ class SourceReader:
             group_id=self._group,
             producer_id=producer.producer_id,
             producer_epoch=producer.epoch,
-            generation_id=-1,
+            generation_id_or_member_epoch=-1,
             topics=[TxnOffsetCommitRequestTopic(name=SOURCE.topic, partitions=[partition])],
         )
         version = producer.version.txn_offset_commit

@@ -92,7 +92,7 @@ def test_commits_in_a_transaction() -> None:
     group = group_of(MEMBER)
     assert commit(group, -1, 0, member_id="", transactional=True) is ErrorCode.NONE
     assert commit(group, 5, 0, api_version=3, transactional=True) is ErrorCode.NONE
-    assert commit(group, 9, 0, transactional=True) is ErrorCode.ILLEGAL_GENERATION
+    assert commit(group, 9, 0, transactional=True) is ErrorCode.STALE_MEMBER_EPOCH
     assert commit(group, 5, 0, member_id="unknown", transactional=True) is ErrorCode.UNKNOWN_MEMBER_ID
 
 

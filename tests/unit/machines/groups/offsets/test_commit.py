@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ruslo.machines.groups.settings import GroupSettings
 from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from ruslo.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from ruslo.protocol.messages.offset_commit_key import OffsetCommitKey
 from ruslo.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
@@ -182,7 +186,7 @@ def test_failed_append_changes_nothing() -> None:
 # -- in transactions -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", range(6))
+@pytest.mark.parametrize("version", range(7))
 def test_transactional_offset_waits_for_its_marker(version: int) -> None:
     bench = GroupBench()
     commit(bench, 1)
@@ -194,14 +198,16 @@ def test_transactional_offset_waits_for_its_marker(version: int) -> None:
     assert fetch(bench, stable=True) == 9
 
 
-def test_transactional_record_has_no_topic_id() -> None:
+@pytest.mark.parametrize("version", [5, 6])
+def test_transactional_record_has_the_topic_id_of_its_request(version: int) -> None:
     bench = GroupBench()
-    commit_in_transaction(bench, 77, 9)
+    commit_in_transaction(bench, 77, 9, version=version)
     (record,) = bench.records()
     assert record.version == 4
-    assert record.value == OffsetCommitValue(
-        offset=9, leader_epoch=-1, metadata="in tx", commit_timestamp=WALL_MS
-    )
+    value = OffsetCommitValue(offset=9, leader_epoch=-1, metadata="in tx", commit_timestamp=WALL_MS)
+    if version >= 6:
+        value.topic_id = bench.topics.id_of("orders")
+    assert record.value == value
 
 
 def test_aborted_transaction_leaves_the_old_offset() -> None:
@@ -234,6 +240,40 @@ def test_member_checks_in_transactions() -> None:
     assert commit_in_transaction(bench, 7, 1, member=a.member_id, generation=1) is ErrorCode.NONE
     unknown = commit_in_transaction(bench, 7, 1, topic="absent")
     assert unknown is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize(
+    ("version", "no_group", "old_epoch", "no_topic"),
+    [
+        (5, ErrorCode.ILLEGAL_GENERATION, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (6, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_TOPIC_ID),
+    ],
+)
+def test_errors_that_producers_know_since_version_6(
+    version: int, no_group: ErrorCode, old_epoch: ErrorCode, no_topic: ErrorCode
+) -> None:
+    bench = GroupBench()
+
+    def committed(**changes: Any) -> ErrorCode:
+        return commit_in_transaction(bench, 7, 1, version=version, **changes)
+
+    assert committed(group="absent", generation=3, member="m") is no_group
+    assert committed(topic="absent") is no_topic
+    assert committed(partition=99) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    joined = bench.call(
+        ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id="m",
+            member_epoch=0,
+            rebalance_timeout_ms=5_000,
+            subscribed_topic_names=["orders"],
+            topic_partitions=[],
+        ),
+        ConsumerGroupHeartbeatResponse,
+        1,
+    )
+    assert committed(generation=joined.member_epoch + 1, member="m") is old_epoch
+    assert committed(generation=joined.member_epoch, member="m") is ErrorCode.NONE
 
 
 def test_transactions_may_commit_while_the_leader_assigns() -> None:
