@@ -48,6 +48,16 @@ COMBINED = {
 BROKER_ONLY = {**COMBINED, "process.roles": "broker", "listeners": "PLAINTEXT://:9092"}
 CONTROLLER_ONLY = {**COMBINED, "process.roles": "controller", "listeners": "CONTROLLER://:9093"}
 
+KAFKA_4_4 = {
+    "errors.deadletterqueue.group.enable",
+    "log.remote.copy.lag.bytes",
+    "log.remote.copy.lag.ms",
+    "max.decompressed.message.bytes",
+    "remote.copy.lag.bytes",
+    "remote.copy.lag.ms",
+}
+"""Properties that Apache Kafka 4.4 added; the oracle is 4.3."""
+
 Row = list[str | None]
 
 
@@ -91,7 +101,7 @@ def test_the_tables_are_kafkas(oracle: Oracle, resource: str, table: ConfigTable
     assert verdict == "ok"
     assert len(rows) == count
     public = {key.name for key in table if not key.internal and not key.name.startswith("ruslo.")}
-    assert public == {row[0] for row in rows}
+    assert public - KAFKA_4_4 == {row[0] for row in rows}
     for name, type_name, default, required, valid, importance, mode in rows:
         assert name is not None
         assert valid is not None
@@ -667,7 +677,11 @@ def test_describe_shows_the_same_as_kafka(oracle: Oracle, kafka: ApacheKafka, co
     changed = config.with_dynamic(defaults, own)
 
     def ours(entries: list[ConfigEntry]) -> dict[str | None, Row]:
-        return {entry.name: _as_row(entry) for entry in entries if not entry.name.startswith("ruslo.")}
+        return {
+            entry.name: _as_row(entry)
+            for entry in entries
+            if not entry.name.startswith("ruslo.") and entry.name not in KAFKA_4_4
+        }
 
     def theirs(type_: str, name: str) -> dict[str | None, Row]:
         verdict, rows = oracle.query("describe", kafka.bootstrap, type_, name)

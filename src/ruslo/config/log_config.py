@@ -49,8 +49,8 @@ def _of_topic(type_: ConfigType, default: ConfigValue, validator: Validator | No
     return _row(ConfigKey("", type_, default, validator, MEDIUM, CLUSTER_WIDE, doc))
 
 
-def _of_tiered_topic(doc: str) -> Any:
-    """A switch of tiered storage, which has no effect yet."""
+def _switch_without_effect(doc: str) -> Any:
+    """A switch of a feature that Ruslo does not have yet: tiered storage, dead letters of share groups."""
     return _row(*without_effect(ConfigKey("", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE, doc)))
 
 
@@ -64,6 +64,9 @@ class LogConfig:
     compression_type: str = _of_broker("compression.type")
     compression_zstd_level: int = _of_broker("compression.zstd.level")
     delete_retention_ms: int = _of_broker("log.cleaner.delete.retention.ms")
+    errors_deadletterqueue_group_enable: bool = _switch_without_effect(
+        "Let share groups write their dead letters to this topic (KIP-1191)."
+    )
     file_delete_delay_ms: int = _of_broker("log.segment.delete.delay.ms")
     flush_messages: int = _of_broker("log.flush.interval.messages")
     flush_ms: int = _of_broker("log.flush.interval.ms", at_least(0))
@@ -77,6 +80,7 @@ class LogConfig:
     local_retention_bytes: int = _of_broker("log.local.retention.bytes")
     local_retention_ms: int = _of_broker("log.local.retention.ms")
     max_compaction_lag_ms: int = _of_broker("log.cleaner.max.compaction.lag.ms")
+    max_decompressed_message_bytes: int = _of_broker("max.decompressed.message.bytes")
     max_message_bytes: int = _of_broker("message.max.bytes")
     message_timestamp_after_max_ms: int = _of_broker("log.message.timestamp.after.max.ms")
     message_timestamp_before_max_ms: int = _of_broker("log.message.timestamp.before.max.ms")
@@ -85,13 +89,15 @@ class LogConfig:
     min_compaction_lag_ms: int = _of_broker("log.cleaner.min.compaction.lag.ms")
     min_insync_replicas: int = _of_broker("min.insync.replicas")
     preallocate: bool = _of_broker("log.preallocate")
-    remote_log_copy_disable: bool = _of_tiered_topic(
+    remote_copy_lag_bytes: int = _of_broker("log.remote.copy.lag.bytes")
+    remote_copy_lag_ms: int = _of_broker("log.remote.copy.lag.ms")
+    remote_log_copy_disable: bool = _switch_without_effect(
         "Stop copying to remote storage; remote data stays readable."
     )
-    remote_log_delete_on_disable: bool = _of_tiered_topic(
+    remote_log_delete_on_disable: bool = _switch_without_effect(
         "Delete the remote data when tiered storage is disabled."
     )
-    remote_storage_enable: bool = _of_tiered_topic("Copy old segments to remote storage.")
+    remote_storage_enable: bool = _switch_without_effect("Copy old segments to remote storage.")
     retention_bytes: int = _of_broker("log.retention.bytes")
     retention_ms: int = _of_broker("log.retention.ms", at_least(NO_LIMIT))
     ruslo_record_validation: str = _of_broker("ruslo.record.validation")

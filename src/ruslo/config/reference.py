@@ -22,8 +22,9 @@ _INTRODUCTION = """\
 # Configuration
 
 Ruslo reads Kafka's own property file and knows every property of Apache Kafka 4.3, so a `server.properties`
-of Kafka works unchanged. Properties with **yes** in the column *effect* change what Ruslo does; others are
-validated and accepted, and a node that finds one in its property file warns that it has no effect.
+of Kafka works unchanged. It also knows the properties that Apache Kafka 4.4 added to topics. Properties with
+**yes** in the column *effect* change what Ruslo does; others are validated and accepted, and a node that
+finds one in its property file warns that it has no effect.
 
 The column *dynamic* says how a broker property can change while the broker runs: not at all (read-only), for
 one broker (per-broker), or for one or all brokers (cluster-wide). Properties of topics, groups and client

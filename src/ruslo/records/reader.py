@@ -8,6 +8,7 @@ attributes), and rejects what Kafka rejects: wrong lengths, a wrong count, bytes
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from crc32c import crc32c
 
@@ -28,8 +29,14 @@ from ruslo.records.compression import MAX_DECOMPRESSED_BYTES, CompressedDataErro
 from ruslo.records.record import HEADER_KEY_ERRORS, Header, Record
 from ruslo.records.varint import decode_varint, decode_varlong
 
+NO_RECORD_LIMIT: Final = 2**31 - 9
+"""The default of max.decompressed.message.bytes, which no record can reach."""
 _INT64_MIN = -(1 << 63)
 _INT64_MAX = (1 << 63) - 1
+
+
+class RecordTooLargeError(ProtocolError):
+    """A record is larger than the caller allows."""
 
 
 def iter_batches(buf: ReadBuffer, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]:
@@ -68,11 +75,13 @@ def check_crc(batch: ReadBuffer) -> bool:
     return crc32c(memoryview(batch)[ATTRIBUTES_AT:size]) == header.crc
 
 
-def read_records(batch: ReadBuffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
+def read_records(
+    batch: ReadBuffer, max_bytes: int = MAX_DECOMPRESSED_BYTES, max_record_bytes: int = NO_RECORD_LIMIT
+) -> Iterator[Record]:
     """The records of the batch at the start of ``batch``, with absolute offsets.
 
     The records are decompressed, to at most ``max_bytes``, when the first one is read. The checksum is not
-    verified.
+    verified. A record above ``max_record_bytes`` raises RecordTooLargeError before its fields are copied.
     """
     header = _whole_header(batch)
     base_offset = header.base_offset
@@ -88,7 +97,7 @@ def read_records(batch: ReadBuffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> 
         error.args = (f"the batch at offset {base_offset} cannot be decompressed: {error}",)
         raise
     fixed_timestamp = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
-    yield from _decode(data, count, base_offset, header.base_timestamp, fixed_timestamp)
+    yield from _decode(data, count, base_offset, header.base_timestamp, fixed_timestamp, max_record_bytes)
 
 
 def _whole_header(batch: ReadBuffer) -> BatchHeader:
@@ -107,7 +116,12 @@ def _whole_header(batch: ReadBuffer) -> BatchHeader:
 
 
 def _decode(
-    data: bytes, count: int, base_offset: int, base_timestamp: int, fixed_timestamp: int | None
+    data: bytes,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    fixed_timestamp: int | None,
+    max_record_bytes: int,
 ) -> Iterator[Record]:
     """Decode records with inlined varints: compaction and group loading decode millions."""
     end = len(data)
@@ -124,7 +138,9 @@ def _decode(
             else:
                 length, pos = decode_varint(data, pos)
             stop = pos + length
-            if length < 0 or stop > end:
+            if not 0 <= length <= max_record_bytes or stop > end:
+                if max_record_bytes < length <= end - pos:
+                    raise RecordTooLargeError(f"it has {length} bytes")
                 raise ProtocolError(f"it claims {length} bytes, {end - pos} are left")
             pos += 1  # the attributes of a record, which have no meaning
 
@@ -187,7 +203,7 @@ def _decode(
             f"the batch at offset {base_offset} ends in the middle of record {index} of {count}"
         ) from None
     except ProtocolError as error:
-        raise ProtocolError(f"record {index} in the batch at offset {base_offset}: {error}") from None
+        raise type(error)(f"record {index} in the batch at offset {base_offset}: {error}") from None
     if pos != end:
         raise ProtocolError(
             f"{end - pos} bytes follow the last of {count} records in the batch at offset {base_offset}"

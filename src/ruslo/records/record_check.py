@@ -5,6 +5,8 @@
 | no key in a compacted topic, or an invalid timestamp             | INVALID_RECORD, INVALID_TIMESTAMP, with |
 |                                                                  | ``record_errors`` (KIP-467)             |
 | malformed records                                                | INVALID_RECORD                          |
+| a record in a compressed batch above                             | INVALID_RECORD                          |
+| ``max.decompressed.message.bytes``                               |                                         |
 | records that cannot be decompressed, or a compressed batch whose | UNKNOWN_SERVER_ERROR, which clients do  |
 | offset deltas are not 0, 1, 2, …                                 | not retry                               |
 | *Ruslo only:* an uncompressed batch with wrong offset deltas     | INVALID_RECORD (Kafka stores the batch) |
@@ -36,7 +38,7 @@ from ruslo.records.batch import (
 from ruslo.records.builder import rebuild_batch, set_crc
 from ruslo.records.compression import CompressedDataError, DecompressedTooLargeError
 from ruslo.records.header_check import longer_than_segment, too_large
-from ruslo.records.reader import read_records
+from ruslo.records.reader import NO_RECORD_LIMIT, RecordTooLargeError, read_records
 from ruslo.records.record import Record
 from ruslo.records.rules import (
     KEEP_CODEC,
@@ -115,10 +117,11 @@ def _decode_and_check(
     # an offset without a record would get the same batch again and again.
     codec = attributes & CODEC_MASK
     checks_offsets = rules.target_codec in (KEEP_CODEC, codec)
+    longest = rules.max_record_bytes if codec else NO_RECORD_LIMIT
     records: list[Record] = []
     errors: list[tuple[ErrorCode, RecordError]] = []
     try:
-        for index, record in enumerate(read_records(batch, max_bytes)):
+        for index, record in enumerate(read_records(batch, max_bytes, longest)):
             if checks_offsets and record.offset != index:
                 raise BatchRefused(
                     ErrorCode.UNKNOWN_SERVER_ERROR if codec else ErrorCode.INVALID_RECORD,
@@ -142,6 +145,11 @@ def _decode_and_check(
                 continue
             if len(errors) < _MAX_RECORD_ERRORS:
                 errors.append((code, RecordError(index, reason)))
+    except RecordTooLargeError as error:
+        raise BatchRefused(
+            ErrorCode.INVALID_RECORD,
+            f"{error}, max.decompressed.message.bytes allows {longest}; send smaller records, or raise it",
+        ) from error
     except DecompressedTooLargeError as error:
         raise BatchRefused(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
     except CompressedDataError as error:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from ruslo.model.errors import ErrorCode, KafkaError
-from ruslo.records.batch import LENGTH_OVERHEAD
+from ruslo.records.batch import CODEC_MASK, LENGTH_OVERHEAD, LOG_APPEND_TIME
 from ruslo.records.compression import MAX_DECOMPRESSED_BYTES, Codec
+from ruslo.records.reader import NO_RECORD_LIMIT
 
 KEEP_CODEC = -1
 MAX_DECODED_RECORDS = 100_000
@@ -28,6 +29,8 @@ _CODEC_BY_NAME = {
 class TopicSettings(Protocol):
     """The topic configs that the rules need; LogConfig of ``ruslo.config`` has them."""
 
+    @property
+    def max_decompressed_message_bytes(self) -> int: ...
     @property
     def max_message_bytes(self) -> int: ...
     @property
@@ -69,11 +72,16 @@ class BatchRules:
     requires_keys: bool
     decodes_all: bool
     """Whether the records of every batch are decoded, not only if the header is suspicious."""
+    decoded_attributes: int = LOG_APPEND_TIME
+    """Bits of a batch's attributes; the records of a batch with one of them are decoded."""
+    max_record_bytes: int = NO_RECORD_LIMIT
+    """The limit of a record in a compressed batch."""
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
 
     @classmethod
     def of(cls, settings: TopicSettings) -> BatchRules:
         requires_keys = "compact" in settings.cleanup_policy
+        limits_records = settings.max_decompressed_message_bytes < NO_RECORD_LIMIT
         target_codec = _CODEC_BY_NAME[settings.compression_type]
         level_by_codec = {
             Codec.GZIP: settings.compression_gzip_level,
@@ -91,6 +99,8 @@ class BatchRules:
             target_level=level_by_codec.get(Codec(target_codec)) if target_codec != KEEP_CODEC else None,
             requires_keys=requires_keys,
             decodes_all=requires_keys or settings.ruslo_record_validation == "full",
+            decoded_attributes=LOG_APPEND_TIME | (CODEC_MASK if limits_records else 0),
+            max_record_bytes=settings.max_decompressed_message_bytes,
         )
 
 

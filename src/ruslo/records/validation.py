@@ -12,6 +12,7 @@ Kafka decodes every record. Ruslo decodes records only in these cases, so its er
 if records contradict a valid header:
 
 * The topic is compacted (records need keys), has its own codec, or has ``ruslo.record.validation=full``.
+* It has ``max.decompressed.message.bytes`` and the batch is compressed.
 * The header has a timestamp outside the allowed range, a max timestamp below the base timestamp, or the
   LogAppendTime bit.
 """
@@ -28,7 +29,6 @@ from ruslo.records.batch import (
     LEADER_EPOCH_AT,
     LENGTH,
     LENGTH_OVERHEAD,
-    LOG_APPEND_TIME,
     HeaderFields,
 )
 from ruslo.records.header_check import check_batch
@@ -76,7 +76,7 @@ def needs_work(header: HeaderFields, rules: BatchRules, now_ms: int) -> bool:
 def needs_records(header: HeaderFields, rules: BatchRules, now_ms: int) -> bool:
     """Whether the records inside must be decoded."""
     _, _, _, _, _, attributes, _, base_timestamp, max_timestamp, _, _, _, _ = header
-    if rules.decodes_all or attributes & LOG_APPEND_TIME:
+    if rules.decodes_all or attributes & rules.decoded_attributes:
         return True
     if rules.target_codec != KEEP_CODEC and rules.target_codec != attributes & CODEC_MASK:
         return True

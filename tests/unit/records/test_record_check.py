@@ -74,6 +74,26 @@ class TestKeys:
         assert len(rejected.record_errors) == 1000
 
 
+class TestRecordSizes:
+    """``max.decompressed.message.bytes``."""
+
+    records = (Record(0, NOW, b"k", b"v"), Record(1, NOW, b"k", bytes(100)))
+    body_bytes = 108
+    """The larger record: 101 bytes of key and value, and seven bytes that describe them."""
+
+    @pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
+    def test_a_larger_record_in_a_compressed_batch_is_rejected(self, codec: Codec) -> None:
+        batch = build_batch(self.records, codec=codec)
+        assert validated(batch, LogConfig(max_decompressed_message_bytes=self.body_bytes))
+        rejected = rejection(batch, LogConfig(max_decompressed_message_bytes=self.body_bytes - 1))
+        assert rejected.code == ErrorCode.INVALID_RECORD
+        assert rejected.record_errors == ()
+        assert "it has 108 bytes, max.decompressed.message.bytes allows 107" in str(rejected)
+
+    def test_an_uncompressed_batch_is_not_limited(self) -> None:
+        assert validated(build_batch(self.records), LogConfig(max_decompressed_message_bytes=0))
+
+
 class TestCreateTime:
     config = LogConfig(message_timestamp_before_max_ms=5000, message_timestamp_after_max_ms=1000)
 

@@ -45,6 +45,7 @@ def needed_work(batch: bytearray, config: LogConfig) -> tuple[bool, bool]:
         (LogConfig(compression_type="uncompressed"), True, True),
         (LogConfig(compression_type="zstd"), True, True),
         (LogConfig(message_timestamp_type="LogAppendTime"), True, False),
+        (LogConfig(max_decompressed_message_bytes=1_000_000), True, True),
     ],
 )
 def test_topics_that_need_decoding(config: LogConfig, work: bool, records: bool) -> None:

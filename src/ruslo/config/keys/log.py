@@ -16,7 +16,7 @@ from ruslo.config.definition import (
     ConfigKey,
     without_effect,
 )
-from ruslo.config.limits import DOUBLE_MAX, LONG_MAX
+from ruslo.config.limits import DOUBLE_MAX, INT_MAX, LONG_MAX
 from ruslo.config.validators import Items, OneOf, Range, at_least, between
 
 # Keys that set the same thing; the first that is set wins.
@@ -85,6 +85,10 @@ LOG_KEYS = (
         "Maximum time by which a record's timestamp may be in the future."),
     ConfigKey("message.max.bytes", INT, 1_048_588, at_least(0), HIGH, CLUSTER_WIDE,
         "Maximum size of a record batch, after compression."),
+    ConfigKey("max.decompressed.message.bytes", INT, INT_MAX - 8, at_least(0), MEDIUM, CLUSTER_WIDE,
+        "Maximum size of one record in a compressed batch, after decompression. A produced batch with a "
+        "larger record is rejected. A lower value than the default makes the broker decode every compressed "
+        "batch that is produced."),
     ConfigKey("compression.type", STRING, "producer",
         OneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"), HIGH, CLUSTER_WIDE,
         "Compression codec of stored batches; producer keeps the producer's codec."),

@@ -21,6 +21,12 @@ REMOTE_KEYS = without_effect(
         "Bytes of a tiered partition retained on local disk; -2 means the retention of the topic."),
     ConfigKey("log.local.retention.ms", LONG, -2, at_least(-2), MEDIUM, CLUSTER_WIDE,
         "Time for which tiered records are retained on local disk; -2 means the retention of the topic."),
+    ConfigKey("log.remote.copy.lag.bytes", LONG, -1, at_least(-1), MEDIUM, CLUSTER_WIDE,
+        "Bytes of newer records that delay the copy of a segment to remote storage; -1 means the local "
+        "retention (KIP-1241)."),
+    ConfigKey("log.remote.copy.lag.ms", LONG, 0, at_least(-1), MEDIUM, CLUSTER_WIDE,
+        "Minimum age of a segment that is copied to remote storage; -1 means the local retention "
+        "(KIP-1241)."),
     ConfigKey("remote.fetch.max.wait.ms", INT, 500, at_least(1), MEDIUM, CLUSTER_WIDE,
         "Maximum time a fetch waits for data from remote storage."),
     ConfigKey("remote.list.offsets.request.timeout.ms", LONG, 30_000, at_least(1), MEDIUM, CLUSTER_WIDE,

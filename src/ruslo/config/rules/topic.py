@@ -38,10 +38,16 @@ def _tiering(broker: BrokerConfig, new: LogConfig) -> Iterator[str]:
         )
     if new.compacts:
         yield "remote.storage.enable=true does not support compaction: set cleanup.policy=delete"
-    for unit, total, local in (
-        ("bytes", new.retention_bytes, new.local_retention_bytes),
-        ("ms", new.retention_ms, new.local_retention_ms),
+    for unit, total, local, lag in (
+        ("bytes", new.retention_bytes, new.local_retention_bytes, new.remote_copy_lag_bytes),
+        ("ms", new.retention_ms, new.local_retention_ms, new.remote_copy_lag_ms),
     ):
+        retained = total if local == SAME_AS_RETENTION else local
+        if lag > retained > NO_LIMIT:
+            yield (
+                f"remote.copy.lag.{unit}={lag} is above the local retention of {retained}: segments would be "
+                f"deleted before they are copied. Use a value up to {retained}, or -1 for the same"
+            )
         if local == SAME_AS_RETENTION:
             continue
         if new.remote_log_copy_disable and local != total:
