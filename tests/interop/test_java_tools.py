@@ -12,7 +12,7 @@ import pytest
 from tests.interop.conftest import TopicMaker
 from tests.support.brokers.node import Node
 from tests.support.clients.librdkafka import Sent, produce_all, read_records
-from tests.support.tools.java_tools import tool_output
+from tests.support.tools.java_tools import run_tool, tool_output
 from tests.support.tools.kafka_jars import java_command
 
 pytestmark = pytest.mark.usefixtures("needs_java")
@@ -74,6 +74,20 @@ def test_console_producer_and_consumer(bootstrap: str, new_topic: TopicMaker) ->
     output = tool_output(f"{TOOLS}.consumer.ConsoleConsumer", *consuming, "--max-messages", "40")
 
     assert output.splitlines() == lines[10:]
+
+
+def test_config_command_for_broker_loggers(bootstrap: str) -> None:
+    loggers = ["--bootstrap-server", bootstrap, "--entity-type", "broker-loggers", "--entity-name", "1"]
+
+    def levels(*arguments: str) -> str:
+        return tool_output("kafka.admin.ConfigCommand", *loggers, *arguments)
+
+    levels("--alter", "--add-config", "ruslo.broker.controller=ERROR")
+    assert "ruslo.broker.controller=ERROR " in levels("--describe")
+    levels("--alter", "--delete-config", "ruslo.broker.controller")
+    assert "ruslo.broker.controller=ERROR " not in levels("--describe")
+    refused = run_tool("kafka.admin.ConfigCommand", *loggers, "--alter", "--add-config", "root=LOUD")
+    assert "InvalidConfigurationException" in refused.stdout + refused.stderr
 
 
 def test_config_command(bootstrap: str, new_topic: TopicMaker) -> None:

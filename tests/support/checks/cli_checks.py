@@ -166,6 +166,18 @@ class CliChecks:
 
     # -- configs
 
+    def test_broker_loggers(self, cli: Cli) -> None:
+        of = ("--broker-logger", "1")
+        levels = {each["name"]: each["value"] for each in cli.json("config", "describe", *of)}
+        assert len(levels) > 1
+        cli.ok("config", "set", *of, f"root={levels['root']}", "--validate-only")
+        cli.ok("config", "set", *of, f"root={levels['root']}")
+        (root,) = cli.json("config", "describe", *of, "root")
+        assert (root["value"], root["source"]) == (levels["root"], "dynamic_broker_logger")
+        assert "INVALID_CONFIG" in cli.fails("config", "set", *of, "no.such.logger=INFO")
+        assert "INVALID_CONFIG" in cli.fails("config", "set", *of, "root=LOUD")
+        assert "INVALID_REQUEST" in cli.fails("config", "unset", *of, "root")
+
     def test_topic_configs(self, cli: Cli) -> None:
         topic = cli.new_topic()
         assert cli.ok("config", "set", "--topic", topic, "retention.ms=5000") == (

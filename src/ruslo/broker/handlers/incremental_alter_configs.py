@@ -7,6 +7,9 @@ file.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
+
 from ruslo.broker.handlers.broker_config_changes import broker_change_error
 from ruslo.broker.handlers.services import ControllerServices, NodeServices, Services
 from ruslo.broker.requests.config_access import require_config_access
@@ -15,7 +18,7 @@ from ruslo.broker.requests.loggers import change_logger_levels
 from ruslo.config.alteration import Alteration, alter_broker_keys
 from ruslo.machines.controller.config_image import BROKER, BROKER_LOGGER
 from ruslo.model.acls import Operation, ResourceType
-from ruslo.model.errors import KafkaError
+from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
@@ -31,11 +34,12 @@ async def handle_at_broker(
     services: Services, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> Message:
     response = IncrementalAlterConfigsResponse()
+    repeated = _repeated_loggers(request)
     forwarded: list[AlterConfigsResource] = []
     for resource in request.resources:
         if resource.resource_type == BROKER_LOGGER:
             result = _change_loggers(
-                services, resource, context, Operation.ALTER_CONFIGS, request.validate_only
+                services, resource, context, Operation.ALTER_CONFIGS, request.validate_only, repeated
             )
             response.responses.append(result)
         elif resource.resource_type == BROKER and (error := _broker_error(services, resource, context)):
@@ -54,12 +58,14 @@ async def handle(
     services: ControllerServices, request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
     responses: list[AlterConfigsResourceResponse] = []
+    repeated = _repeated_loggers(request)
     accepted: list[AlterConfigsResource] = []
     for resource in request.resources:
         if resource.resource_type == BROKER_LOGGER:
-            responses.append(
-                _change_loggers(services, resource, context, Operation.CLUSTER_ACTION, request.validate_only)
+            result = _change_loggers(
+                services, resource, context, Operation.CLUSTER_ACTION, request.validate_only, repeated
             )
+            responses.append(result)
             continue
         try:
             require_config_access(
@@ -93,15 +99,26 @@ def _broker_error(
     )
 
 
+def _repeated_loggers(request: IncrementalAlterConfigsRequest) -> set[str]:
+    counts = Counter(each.resource_name for each in request.resources if each.resource_type == BROKER_LOGGER)
+    return {name for name, count in counts.items() if count > 1}
+
+
 def _change_loggers(
     services: NodeServices,
     resource: AlterConfigsResource,
     context: RequestContext,
     operation: Operation,
     validate_only: bool,
+    repeated: Collection[str],
 ) -> AlterConfigsResourceResponse:
     changes = [(each.name, each.config_operation, each.value) for each in resource.configs]
     try:
+        if resource.resource_name in repeated:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"The loggers of node {resource.resource_name!r} are in the request twice. Send them once",
+            )
         context.require(operation, ResourceType.CLUSTER)
         change_logger_levels(services.node_id, resource.resource_name, changes, validate_only=validate_only)
     except KafkaError as error:

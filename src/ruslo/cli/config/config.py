@@ -1,4 +1,4 @@
-"""``ruslo config``: configs of a topic, a group, a broker, or all brokers."""
+"""``ruslo config``: configs of a topic, a group, a broker, or all brokers, and log levels of a broker."""
 
 from __future__ import annotations
 
@@ -18,17 +18,29 @@ if TYPE_CHECKING:
 
 
 def resource_options(function: Callable[..., None]) -> Callable[..., None]:
-    """--topic, --group, --broker and --all-brokers; the one that is set becomes ``resource``."""
+    """--topic, --group, --broker, --broker-logger and --all-brokers: the given one becomes ``resource``."""
 
     @wraps(function)
     def with_resource(
-        *, topic: str | None, group: str | None, broker: int | None, all_brokers: bool, **options: Any
+        *,
+        topic: str | None,
+        group: str | None,
+        broker: int | None,
+        broker_logger: int | None,
+        all_brokers: bool,
+        **options: Any,
     ) -> None:
-        function(resource=_resource(topic, group, broker, all_brokers), **options)
+        function(resource=_resource(topic, group, broker, broker_logger, all_brokers), **options)
 
     decorated: Callable[..., None] = with_resource
     for decorator in (
         click.option("--all-brokers", is_flag=True, help="The dynamic default of all brokers."),
+        click.option(
+            "--broker-logger",
+            type=click.IntRange(0),
+            metavar="ID",
+            help="The loggers of one broker: KEY is a logger, VALUE its level, until the broker restarts.",
+        ),
         click.option("--broker", type=click.IntRange(0), metavar="ID", help="One broker."),
         click.option("--group", metavar="ID", help="A consumer group."),
         click.option("--topic", metavar="NAME", help="A topic."),
@@ -37,17 +49,22 @@ def resource_options(function: Callable[..., None]) -> Callable[..., None]:
     return decorated
 
 
-def _resource(topic: str | None, group: str | None, broker: int | None, all_brokers: bool) -> Resource:
+def _resource(
+    topic: str | None, group: str | None, broker: int | None, broker_logger: int | None, all_brokers: bool
+) -> Resource:
     from ruslo.client.admin.configs import Resource
 
     chosen = [
         *([] if topic is None else [Resource.topic(topic)]),
         *([] if group is None else [Resource.group(group)]),
         *([] if broker is None else [Resource.broker(broker)]),
+        *([] if broker_logger is None else [Resource.broker_loggers(broker_logger)]),
         *([Resource.all_brokers()] if all_brokers else []),
     ]
     if len(chosen) != 1:
-        raise click.UsageError("Choose one resource: --topic NAME, --group ID, --broker ID or --all-brokers.")
+        raise click.UsageError(
+            "Choose one resource: --topic NAME, --group ID, --broker ID, --broker-logger ID or --all-brokers."
+        )
     return chosen[0]
 
 
@@ -65,6 +82,7 @@ def config() -> None:
     epilog=examples(
         "ruslo config describe --topic orders",
         "ruslo config describe --broker 1 --set-only",
+        "ruslo config describe --broker-logger 1",
         "ruslo config describe --topic orders retention.ms cleanup.policy --doc",
     )
 )
@@ -78,6 +96,8 @@ def describe(
     resource: Resource, keys: tuple[str, ...], bootstrap: str, set_only: bool, doc: bool, output: str
 ) -> None:
     """Show configs with their values and sources."""
+    from ruslo.client.admin.configs import ResourceType
+
     found = with_admin(
         bootstrap, lambda admin: admin.configs.describe(resource, keys or None, documentation=doc)
     )
@@ -95,8 +115,9 @@ def describe(
         )
     _report_without_effect(resource, [entry.name for entry in entries if entry.is_set or keys])
     if missing:
+        noun = "logger" if resource.type == ResourceType.BROKER_LOGGER else "config"
         raise click.ClickException(
-            f"Unknown config {missing[0]!r}. Run 'ruslo config describe' without names to list all"
+            f"Unknown {noun} {missing[0]!r}. Run 'ruslo config describe' without names to list all"
         )
 
 
@@ -127,6 +148,7 @@ def _as_json(entry: ConfigEntry, doc: bool) -> dict[str, object]:
         "ruslo config set --topic orders retention.ms=86400000 cleanup.policy=compact",
         "ruslo config set --group billing consumer.session.timeout.ms=50000",
         "ruslo config set --all-brokers log.retention.ms=604800000",
+        "ruslo config set --broker-logger 1 ruslo.broker.controller=DEBUG",
     ),
 )
 @resource_options

@@ -26,7 +26,9 @@ def config_changes(settings: Mapping[str, str], removed: Iterable[str]) -> dict[
 def print_config_changes(
     resource: Resource, changes: Mapping[str, Change], validate_only: bool, output: str
 ) -> None:
-    target = f"{resource.type.name.lower()} {resource.name}" if resource.name else "all brokers"
+    target = (
+        f"{resource.type.name.lower().replace('_', '-')} {resource.name}" if resource.name else "all brokers"
+    )
     if output == "json":
         print_json(
             {

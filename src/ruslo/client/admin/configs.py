@@ -69,6 +69,11 @@ class Resource(NamedTuple):
         return cls(ResourceType.BROKER, str(node_id))
 
     @classmethod
+    def broker_loggers(cls, node_id: int) -> Resource:
+        """The loggers of one broker (KIP-412): their names are the configs, their levels the values."""
+        return cls(ResourceType.BROKER_LOGGER, str(node_id))
+
+    @classmethod
     def group(cls, group_id: str) -> Resource:
         return cls(ResourceType.GROUP, group_id)
 

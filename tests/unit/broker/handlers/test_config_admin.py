@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -278,6 +279,65 @@ async def test_loggers(some_logger: logging.Logger) -> None:
         assert some_logger.level == logging.ERROR
         assert await alter(node, LOGGER, "1", (some_logger.name, 1, None)) is ErrorCode.NONE
         assert some_logger.level == logging.NOTSET
+
+
+async def test_loggers_change_together_or_not_at_all(some_logger: logging.Logger) -> None:
+    async with admin_node() as node:
+        louder, quieter = (some_logger.name, 0, "TRACE"), (some_logger.name, 0, "FATAL")
+        assert await alter(node, LOGGER, "1", louder, quieter) is ErrorCode.INVALID_REQUEST
+        assert await alter(node, LOGGER, "1", louder, ("absent", 0, "INFO")) is ErrorCode.INVALID_CONFIG
+        assert await alter(node, LOGGER, "1", (some_logger.name, 0, None)) is ErrorCode.INVALID_REQUEST
+        assert await alter(node, LOGGER, "1", (some_logger.name, 0, "error")) is ErrorCode.INVALID_CONFIG
+        assert some_logger.level == logging.NOTSET
+        for name, level in (("TRACE", 5), ("WARN", logging.WARNING), ("FATAL", logging.CRITICAL)):
+            assert await alter(node, LOGGER, "1", (some_logger.name, 0, name)) is ErrorCode.NONE
+            assert some_logger.level == level
+            assert by_name(await describe(node, LOGGER, "1"))[some_logger.name].value == name
+
+
+@pytest.mark.parametrize("listener", ["PLAINTEXT", "CONTROLLER"])
+async def test_loggers_are_changed_once_in_a_request(some_logger: logging.Logger, listener: str) -> None:
+    async with admin_node() as node:
+        changes = [AlterableConfig(name=some_logger.name, config_operation=0, value="ERROR")]
+        twice = [AlterConfigsResource(resource_type=LOGGER, resource_name="1", configs=changes)] * 2
+        request = IncrementalAlterConfigsRequest(resources=twice)
+        at_broker = listener != "CONTROLLER"
+        handle = incremental_alter_configs.handle_at_broker if at_broker else incremental_alter_configs.handle
+        response: Any = await exchange(handle, node, request, None, listener)
+        assert [ErrorCode(each.error_code) for each in response.responses] == [ErrorCode.INVALID_REQUEST] * 2
+        assert some_logger.level == logging.NOTSET
+        request = IncrementalAlterConfigsRequest(resources=twice[:1], validate_only=True)
+        response = await exchange(handle, node, request, None, listener)
+        assert [each.error_code for each in response.responses] == [ErrorCode.NONE]
+        assert some_logger.level == logging.NOTSET
+
+
+async def test_loggers_of_a_module_that_has_none_and_of_libraries(some_logger: logging.Logger) -> None:
+    async with admin_node() as node:
+        library = logging.getLogger("some_library")
+        levels = by_name(await describe(node, LOGGER, "1"))
+        assert {"root", "ruslo.some", some_logger.name, library.name} <= levels.keys()
+        assert by_name(await describe(node, LOGGER, "1", ["root"])).keys() == {"root"}
+        assert await alter(node, LOGGER, "1", ("ruslo.some", 0, "ERROR")) is ErrorCode.NONE
+        assert by_name(await describe(node, LOGGER, "1"))[some_logger.name].value == "ERROR"
+        assert await alter(node, LOGGER, "1", ("ruslo.some", 1, None)) is ErrorCode.NONE
+
+
+async def test_loggers_cannot_be_replaced() -> None:
+    """AlterConfigs does not support them, as in Kafka."""
+    async with admin_node() as node:
+        resource = legacy.AlterConfigsResource(
+            resource_type=LOGGER,
+            resource_name="1",
+            configs=[legacy.AlterableConfig(name="root", value="INFO")],
+        )
+        request = AlterConfigsRequest(resources=[resource])
+        for handle, listener in (
+            (alter_configs.handle_at_broker, "PLAINTEXT"),
+            (alter_configs.handle, "CONTROLLER"),
+        ):
+            (response,) = (await exchange(handle, node, request, None, listener)).responses  # type: ignore[attr-defined]
+            assert response.error_code == ErrorCode.INVALID_REQUEST
 
 
 async def test_resources_are_listed() -> None:
