@@ -11,7 +11,7 @@ BASE ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup runtime demo test quick check check-types check-text soak soak-cluster soak-simulation soak-streams soak-spark soak-authorization bench bench-cluster bench-spark format generate wheel lock clean
+.PHONY: help setup runtime demo test quick check check-types check-text soak soak-cluster soak-simulation soak-streams soak-spark soak-authorization conformance bench bench-cluster bench-spark format generate wheel lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -51,6 +51,7 @@ check-text:
 	$(BIN)/python -m ruslo.broker.node.api_reference --check
 	$(BIN)/python -m ruslo.client.settings.reference --check
 	$(BIN)/python -m ruslo.pipeline.files.reference --check
+	$(BIN)/python -m conformance.report --check
 
 soak: setup ## clients and brokers killed and started at random for minutes, the figures printed (SECONDS=300)
 	@RUSLO_CHAOS_SECONDS=$(or $(SECONDS),300) $(BIN)/pytest -q -s tests/cluster/test_group_chaos.py \
@@ -73,6 +74,9 @@ soak-authorization: setup ## requests of all APIs under generated ACL sets, each
 	@RUSLO_ACL_SETS=$(or $(SETS),100) RUSLO_ACL_SEED=$(or $(SEED),1) \
 		$(BIN)/pytest -q -s tests/interop/test_same_authorization.py --timeout=0 $(ARGS)
 
+conformance: setup ## Apache Kafka's own integration tests against Ruslo, hours (ARGS="--jobs 2 tools", "--target kafka", "--help")
+	@$(BIN)/python -m conformance.run $(ARGS)
+
 bench: setup ## compare with Apache Kafka on this machine (ARGS="--quick", "--only records-1k", "--help")
 	@$(BIN)/python -m bench.run $(ARGS)
 
@@ -93,6 +97,7 @@ generate: setup ## write the generated files anew
 	@$(BIN)/python -m ruslo.broker.node.api_reference
 	@$(BIN)/python -m ruslo.client.settings.reference
 	@$(BIN)/python -m ruslo.pipeline.files.reference
+	@$(BIN)/python -m conformance.report
 
 wheel: runtime ## the package for other machines, with the console's browser libraries inside, in dist
 	@$(BIN)/python -m hatchling build --target wheel

@@ -13,7 +13,7 @@ from tests.docs.blocks import ROOT
 
 SOURCE = ROOT / "src/ruslo"
 TESTS = ROOT / "tests"
-BESIDE = tuple(ROOT / name for name in ("examples", "requirements", "scripts"))
+BESIDE = tuple(ROOT / name for name in ("conformance", "examples", "requirements", "scripts"))
 PAGES = (
     ROOT / "ARCHITECTURE.md",
     ROOT / "CONTRIBUTING.md",

@@ -47,14 +47,14 @@ def _jars() -> Path:
 def kafka_classpath() -> str:
     """The class path of Apache Kafka's broker, clients and tools; downloads them on the first call."""
     libs = _jars()
-    _make_once(libs, _download_jars)
+    make_once(libs, lambda folder: download_jars(POM, folder))
     return f"{libs}/*"
 
 
 def newer_clients_jar() -> Path:
     """The clients of a newer Apache Kafka; downloads them on the first call."""
     folder = kafka_home() / f"clients-{NEWER_CLIENTS_VERSION}"
-    _make_once(folder, _download_newer_clients)
+    make_once(folder, _download_newer_clients)
     return folder / f"kafka-clients-{NEWER_CLIENTS_VERSION}.jar"
 
 
@@ -63,11 +63,11 @@ def class_archive() -> Path:
     java = Path(shutil.which("java") or "java").resolve()
     jvm = hashlib.sha256(f"{java} {java.stat().st_mtime}".encode()).hexdigest()[:8]
     archive = _jars().with_suffix(f".{jvm}.jsa")
-    _make_once(archive, _archive_classes)
+    make_once(archive, _archive_classes)
     return archive
 
 
-def _make_once(path: Path, make: Callable[[Path], None]) -> None:
+def make_once(path: Path, make: Callable[[Path], None]) -> None:
     """Make a file or folder of the cache unless it exists; parallel test processes wait for the first."""
     if path.exists():
         return
@@ -81,28 +81,27 @@ def _make_once(path: Path, make: Callable[[Path], None]) -> None:
             partial.rename(path)
 
 
-def _download_jars(libs: Path) -> None:
+def download_jars(pom: Path, libs: Path) -> None:
+    """Let Maven copy the dependencies of `pom` to the folder `libs`."""
     # Maven writes next to the pom it is given, so it gets a copy outside the repository.
-    pom = libs.with_name("pom.xml")
-    shutil.copyfile(POM, pom)
-    _run_maven(KAFKA_VERSION, "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={libs}")
+    copy = libs.with_name(f"{libs.name}.pom.xml")
+    shutil.copyfile(pom, copy)
+    _run_maven(pom.name, "-f", str(copy), "dependency:copy-dependencies", f"-DoutputDirectory={libs}")
 
 
 def _download_newer_clients(folder: Path) -> None:
     artifact = f"org.apache.kafka:kafka-clients:{NEWER_CLIENTS_VERSION}"
-    _run_maven(
-        NEWER_CLIENTS_VERSION, "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"
-    )
+    _run_maven(artifact, "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}")
 
 
-def _run_maven(version: str, *arguments: str) -> None:
+def _run_maven(wanted: str, *arguments: str) -> None:
     # Without a pom of its own, a command in the repository would look for one there.
     with tempfile.TemporaryDirectory() as elsewhere:
         command = ["mvn", "-q", "-B", *arguments]
         result = subprocess.run(command, capture_output=True, text=True, timeout=900, cwd=elsewhere)
     if result.returncode != 0:
         raise RuntimeError(
-            f"Maven could not download Apache Kafka {version}. Check the connection to Maven Central.\n"
+            f"Maven could not download the jars of {wanted}. Check the connection to Maven Central.\n"
             f"{result.stdout[-2000:]}{result.stderr[-2000:]}"
         )
 
@@ -189,11 +188,13 @@ def compile_java(source: Path) -> Path:
     digest = hashlib.sha256(KAFKA_VERSION.encode() + source.name.encode() + b"\0" + source.read_bytes())
     classes = kafka_home() / "classes" / digest.hexdigest()[:16]
 
-    def compile_to(folder: Path) -> None:
-        command = ["javac", "-nowarn", "-cp", kafka_classpath(), "-d", str(folder), str(source)]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=300)
-        if result.returncode != 0:
-            raise RuntimeError(f"javac refused {source.name}:\n{result.stderr}")
-
-    _make_once(classes, compile_to)
+    make_once(classes, lambda folder: compile_sources([source], kafka_classpath(), folder))
     return classes
+
+
+def compile_sources(sources: Sequence[Path], classpath: str, classes: Path) -> None:
+    """Compile Java sources to the folder `classes`."""
+    command = ["javac", "-nowarn", "-cp", classpath, "-d", str(classes), *map(str, sources)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if result.returncode != 0:
+        raise RuntimeError(f"javac refused {', '.join(source.name for source in sources)}:\n{result.stderr}")

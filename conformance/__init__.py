@@ -1,0 +1,1 @@
+"""Apache Kafka's own integration tests, run against Ruslo: `make conformance`."""
