@@ -139,6 +139,15 @@ async def test_requests_before_the_log_in_close_the_connection(
         assert await client.read_to_the_end() == b""
 
 
+async def test_api_versions_after_the_choice_of_a_mechanism_is_an_illegal_state(target: Target) -> None:
+    request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+    async with connected(target.address) as client:
+        assert (await client.call(request, ApiVersionsResponse, 3)).error_code == ErrorCode.NONE
+        assert await choose(client, "SCRAM-SHA-256") is ErrorCode.NONE
+        assert (await client.call(request, ApiVersionsResponse, 3)).error_code == ErrorCode.ILLEGAL_SASL_STATE
+        assert await client.read_to_the_end() == b""
+
+
 async def test_mechanisms_that_are_not_enabled_are_refused(target: Target) -> None:
     for mechanism in ("GSSAPI", "ANONYMOUS", "plain", "", "SCRAM-SHA-1"):
         async with connected(target.address) as client:

@@ -7,11 +7,15 @@
 - v5: the client may name the cluster and the node that it expects. A node that is another one responds with
   REBOOTSTRAP_REQUIRED, so that a misrouted client looks for its cluster again (KIP-1242).
 - ``dispatch`` responds to an unknown version with v0.
+- A client that has chosen a SASL mechanism must authenticate next: ILLEGAL_SASL_STATE, and the connection is
+  closed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Awaitable
 from functools import cache
 from typing import Final
 
@@ -20,6 +24,7 @@ from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.controller.feature_image import KRAFT_VERSION
 from ruslo.machines.controller.features import SUPPORTED_FEATURES
 from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.net.connection import Connection
 from ruslo.protocol.apis import Api
 from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
 from ruslo.protocol.messages.api_versions_response import (
@@ -35,7 +40,10 @@ _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 def handle(
     services: NodeServices, request: ApiVersionsRequest, context: RequestContext
-) -> ApiVersionsResponse:
+) -> ApiVersionsResponse | Awaitable[ApiVersionsResponse]:
+    connection = context.connection
+    if connection is not None and connection.exchange is not None and connection.exchange.awaits_token:
+        return _refuse(services, connection)
     if context.api_version >= 3:
         _check_software_name(request)
         if context.connection is not None:
@@ -62,6 +70,14 @@ def handle(
             for name, level in finalized.items()
         ]
     return response
+
+
+async def _refuse(services: NodeServices, connection: Connection) -> ApiVersionsResponse:
+    # In a task, as in `sasl_handshake`: the connection stays open until the response is sent.
+    services.authentication.failed(connection, "ApiVersions was received after SaslHandshake")
+    connection.finish()
+    await asyncio.sleep(services.authentication.failure_delay_s)
+    return ApiVersionsResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
 
 
 def _check_software_name(request: ApiVersionsRequest) -> None:

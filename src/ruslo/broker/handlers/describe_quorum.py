@@ -1,7 +1,8 @@
 """DescribeQuorum v0-2 (KIP-595): the leader of the metadata log, its voters and observers, and their
 progress.
 
-v1 adds times (KIP-836), v2 directory ids, endpoints and messages (KIP-853).
+v1 adds times (KIP-836), v2 directory ids, endpoints and messages (KIP-853). Without an error the messages are
+empty, not null.
 """
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ def handle(
         for voter in services.raft.voters.voters
     ]
     return DescribeQuorumResponse(
-        error_message=None,
         topics=[
             TopicData(
                 topic_name=topic.topic_name,
@@ -54,13 +54,11 @@ def handle(
 
 def _partition(services: NodeServices, topic: str, index: int, version: int) -> PartitionData:
     raft = services.raft
-    partition = PartitionData(partition_index=index, error_message=None)
     if topic != METADATA_TOPIC or index != 0:
-        partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return partition
+        return _failed(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if raft.leader_id != services.node_id:
-        partition.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return partition
+        return _failed(index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    partition = PartitionData(partition_index=index)
     partition.leader_id = raft.leader_id
     partition.leader_epoch = raft.epoch
     partition.high_watermark = raft.high_watermark
@@ -71,6 +69,10 @@ def _partition(services: NodeServices, topic: str, index: int, version: int) -> 
         partition.current_voters.append(_replica(services, key, progress, version))
     partition.observers = [_replica(services, key, progress, version) for key, progress in replicas.items()]
     return partition
+
+
+def _failed(index: int, error: ErrorCode) -> PartitionData:
+    return PartitionData(partition_index=index, error_code=error, error_message=None)
 
 
 def _replica(

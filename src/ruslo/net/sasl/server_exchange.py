@@ -53,6 +53,11 @@ class ServerExchange:
         return "" if self._kind is None else self._kind.name
 
     @property
+    def awaits_token(self) -> bool:
+        """Whether the client has chosen a mechanism and is not authenticated yet."""
+        return self._mechanism is not None and self._authenticated is None
+
+    @property
     def blocking(self) -> bool:
         """Whether ``authenticate`` must run in a thread."""
         return self._kind is not None and self._kind.blocking
@@ -85,7 +90,7 @@ class ServerExchange:
                 f"This listener does not support the SASL mechanism {mechanism!r}. Use one of "
                 f"{', '.join(self._mechanisms)}",
             )
-        if self._mechanism is not None and self._authenticated is None:
+        if self.awaits_token:
             raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, "A SASL mechanism is chosen already")
         if self._authenticated is not None and kind is not self._kind:
             raise KafkaError(

@@ -79,6 +79,7 @@ async def test_describe_quorum(version: int) -> None:
         (voter,) = partition.current_voters
         assert (voter.replica_id, voter.log_end_offset) == (1, node.raft.end_offset)
         if version >= 2:
+            assert (response.error_message, partition.error_message) == ("", "")
             assert voter.replica_directory_id == numbered_uuid(1)
             assert [(each.node_id, each.listeners[0].port) for each in response.nodes] == [(1, 9093)]
         for other in (quorum_request("__cluster_metadata", 1), quorum_request("t", 0)):

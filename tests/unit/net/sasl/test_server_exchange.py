@@ -45,6 +45,15 @@ def test_a_client_chooses_a_mechanism_and_authenticates() -> None:
     assert (result.principal, result.session_ms) == (Principal("User", "alice"), 0)
 
 
+def test_a_token_is_awaited_from_the_choice_of_a_mechanism_until_it_is_accepted() -> None:
+    exchange = new()
+    awaited = [exchange.awaits_token]
+    exchange.choose("PLAIN")
+    awaited.append(exchange.awaits_token)
+    exchange.authenticate(ALICE, 0)
+    assert [*awaited, exchange.awaits_token] == [False, True, False]
+
+
 def test_authenticating_without_a_mechanism_is_an_illegal_state() -> None:
     assert code(lambda: new().authenticate(ALICE, 0)) is ErrorCode.ILLEGAL_SASL_STATE
     exchange = new()
