@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 from bisect import bisect_right
+from collections import ChainMap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from ruslo.config.log_config import LogConfig
 from ruslo.model.clock import Clock
-from ruslo.model.errors import StorageError
+from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError, StorageError
 from ruslo.model.ids import UNASSIGNED_DIR, Uuid, random_uuid
 from ruslo.model.topics import METADATA_TOPIC, TopicPartition
 from ruslo.storage.clean_shutdown import (
@@ -30,7 +31,9 @@ from ruslo.storage.partition_files import (
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
     STRAY_SUFFIX,
+    future_directory,
     parse_directory_name,
+    parse_future_directory,
     renamed_directory,
     segment_bases,
 )
@@ -65,7 +68,10 @@ class LogDir:
         self.was_clean = False
         self.previous_broker_epoch = UNKNOWN_BROKER_EPOCH
         self.recovery = RecoveryProgress(disk.directory, clock)
-        self.checkpoints = DirCheckpoints(disk, self.logs)
+        self.futures: dict[TopicPartition, Log] = {}
+        """Copies of logs that move here from another log directory."""
+        self.checkpoints = DirCheckpoints(disk, ChainMap(self.logs, self.futures))
+        self._futures_on_disk: dict[TopicPartition, str] = {}
         self._lock: DirLock | None = None
         try:
             self._open()
@@ -135,6 +141,7 @@ class LogDir:
             self.logs.update({partition: open_one(partition) for partition in partitions})
         else:
             self._recover(partitions, open_one, recovery_threads)
+        self._load_futures(config_for, producer_expiration_ms)
         if not self.checkpoints.has_recovery_points:
             self._write_first_recovery_points(now_ms)
 
@@ -162,6 +169,27 @@ class LogDir:
                 self.logs[log.partition] = log
         self.recovery.finish()
 
+    def _load_futures(self, config_for: Callable[[str], LogConfig], producer_expiration_ms: int) -> None:
+        """Open the copies of logs that were moving here when the last run ended."""
+        for partition, path in self._futures_on_disk.items():
+            try:
+                future = open_log(
+                    self.disk,
+                    path,
+                    partition,
+                    config_for(partition.topic),
+                    self.trash,
+                    self.clock.now_ms(),
+                    self.checkpoints.state_of(partition, clean=self.was_clean),
+                    producer_expiration_ms,
+                )
+            except CorruptLogError as error:
+                # The log itself is in another directory.
+                logger.warning("Skipping %s, a copy that cannot be opened: %s", path, error)
+                continue
+            future.lost_tail = None
+            self.futures[partition] = future
+
     def _write_first_recovery_points(self, now_ms: int) -> None:
         """Sync all logs and write the first recovery points, so that later no existing gap counts as a loss.
 
@@ -178,10 +206,13 @@ class LogDir:
             logger.warning("Recovery points cannot be written yet: %s", error)
 
     def _flush_all(self, now_ms: int) -> None:
-        dirty = [(log, log.sync_targets()) for log in self.logs.values() if log.is_dirty]
+        dirty = [(log, log.sync_targets()) for log in self._all_logs() if log.is_dirty]
         run_together([targets for _, targets in dirty])
         for log, targets in dirty:
             log.mark_flushed(targets, now_ms)
+
+    def _all_logs(self) -> list[Log]:
+        return [*self.logs.values(), *self.futures.values()]
 
     def _unsynced_segments(self, partition: TopicPartition) -> int:
         """How many segments of a log must be read after an unclean shutdown, by their names."""
@@ -193,6 +224,8 @@ class LogDir:
         for name in self.disk.list_directories(self.path):
             if name.endswith(DELETE_SUFFIX):
                 self.trash.add_directory(f"{self.path}/{name}", delete_delay_ms)
+            elif name.endswith(FUTURE_SUFFIX) and self._find_future(name):
+                continue
             elif name.endswith((STRAY_SUFFIX, FUTURE_SUFFIX)):
                 logger.warning("Skipping %s/%s: it is not a partition in use", self.path, name)
             elif name not in (_METADATA_DIRECTORY, _REMOTE_INDEX_CACHE):
@@ -202,7 +235,18 @@ class LogDir:
                         f"{self.path}/{name} is not a partition directory. Move it out of the log directory"
                     )
                 partitions.append(partition)
+        for partition in partitions:
+            path = self._futures_on_disk.pop(partition, None)
+            if path is not None:
+                logger.warning("Skipping %s: the log itself is in the same directory", path)
         return partitions
+
+    def _find_future(self, name: str) -> bool:
+        partition = parse_future_directory(name)
+        if partition is None or partition in self._futures_on_disk:
+            return False
+        self._futures_on_disk[partition] = f"{self.path}/{name}"
+        return True
 
     # --- creating and deleting --------------------------------------------------------
 
@@ -215,6 +259,53 @@ class LogDir:
         self.logs[partition] = log
         return log
 
+    def create_future(
+        self, partition: TopicPartition, topic_id: Uuid, config: LogConfig, start_offset: int
+    ) -> Log:
+        """Create the copy of a log that moves here; raises KafkaError if the topic name is too long."""
+        name = future_directory(partition, self._new_uuid())
+        if name is None:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic name is too long for a move")
+        if self.checkpoints.mention(partition):
+            self.checkpoints.write_all()
+        path, now_ms = f"{self.path}/{name}", self.clock.now_ms()
+        future = create_log(self.disk, path, partition, topic_id, config, self.trash, now_ms)
+        if start_offset > 0:
+            try:
+                future.truncate_fully_and_start_at(start_offset)
+            except DiskError as error:
+                if error.disk_full:
+                    self.disk.remove_tree(path)
+                    error.fatal = False
+                raise
+        self.futures[partition] = future
+        return future
+
+    def drop_future(self, partition: TopicPartition, delay_ms: int) -> None:
+        """Rename a copy that is not needed any more, and delete it after the delay."""
+        future = self.futures.pop(partition)
+        self.checkpoints.cleaned.pop(partition, None)
+        future.release()
+        target = f"{self.path}/{renamed_directory(partition, DELETE_SUFFIX, self._new_uuid())}"
+        self.disk.rename(future.path, target)
+        self.trash.add_directory(target, delay_ms)
+
+    def promote_future(self, partition: TopicPartition) -> Log:
+        """Give a copy the name of the log, durably; the caller updates ``logs``."""
+        future = self.futures[partition]
+        path = f"{self.path}/{partition}"
+        self.disk.rename(future.path, path)
+        future.move_to(path)
+        self.disk.sync_directory(self.path)
+        return future
+
+    def rename_deleted(self, partition: TopicPartition) -> str:
+        """Rename the directory of a log that continues elsewhere, durably; returns its new path."""
+        target = f"{self.path}/{renamed_directory(partition, DELETE_SUFFIX, self._new_uuid())}"
+        self.disk.rename(self.logs[partition].path, target)
+        self.disk.sync_directory(self.path)
+        return target
+
     def delete(self, partition: TopicPartition, delay_ms: int) -> None:
         """Rename the partition directory now and delete it after the delay."""
         self.trash.add_directory(self._rename_away(partition, DELETE_SUFFIX), delay_ms)
@@ -222,6 +313,14 @@ class LogDir:
     def mark_stray(self, partition: TopicPartition) -> str:
         """Rename a log that the cluster metadata does not have to ``-stray``; returns the new path."""
         return self._rename_away(partition, STRAY_SUFFIX)
+
+    def mark_future_stray(self, partition: TopicPartition) -> str:
+        """Rename a copy whose log is gone to ``-stray``; returns the new path."""
+        future = self.futures.pop(partition)
+        future.release()
+        target = f"{self.path}/{renamed_directory(partition, STRAY_SUFFIX, self._new_uuid())}"
+        self.disk.rename(future.path, target)
+        return target
 
     def _rename_away(self, partition: TopicPartition, suffix: str) -> str:
         log = self.logs[partition]
@@ -240,8 +339,9 @@ class LogDir:
         self.failure = error
         self.recovery = RecoveryProgress(self.path, self.clock)
         logger.error("Log directory %s goes offline: %s", self.path, error)
-        for log in self.logs.values():
+        for log in self._all_logs():
             log.fail(error)
+        self.futures.clear()
         return list(self.logs)
 
     # --- shutdown ---------------------------------------------------------------------
@@ -252,10 +352,10 @@ class LogDir:
             self._unlock(remove=False)
             return
         now_ms = self.clock.now_ms()
-        for log in self.logs.values():
+        for log in self._all_logs():
             log.prepare_close()
         self._flush_all(now_ms)
-        for log in self.logs.values():
+        for log in self._all_logs():
             log.release()
         self.checkpoints.write_all()
         write_clean_shutdown_file(self.disk, broker_epoch)
@@ -263,6 +363,6 @@ class LogDir:
 
     def abandon(self) -> None:
         """Release everything without writing: for the next start this is an unclean shutdown."""
-        for log in self.logs.values():
+        for log in self._all_logs():
             log.release()
         self._unlock(remove=False)

@@ -9,6 +9,7 @@ noticed the failure.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,15 +18,20 @@ from typing import Protocol
 from ruslo.config.log_config import LogConfig
 from ruslo.model.clock import Clock
 from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError, StorageError
-from ruslo.model.ids import Uuid, random_uuid
+from ruslo.model.ids import UNASSIGNED_DIR, Uuid, random_uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.storage.clean_shutdown import UNKNOWN_BROKER_EPOCH, write_clean_shutdown_file
 from ruslo.storage.disk import DiskError, DiskOpener
 from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.log import Log
+from ruslo.storage.log_copy import LogCopy
 from ruslo.storage.log_dir import LogDir
 from ruslo.storage.lost_data import LostDataList
 from ruslo.storage.retention import NO_LIMIT
+
+logger = logging.getLogger(__name__)
+
+MAX_PREFERRED_DIRECTORIES = 10_000
 
 OfflineListener = Callable[[LogDir, list[TopicPartition]], None]
 
@@ -54,6 +60,8 @@ class LogManager:
         """Lost records, as operators see them."""
         self.logs: dict[TopicPartition, Log] = {}
         self._directory_of: dict[TopicPartition, LogDir] = {}
+        self._preferred: dict[TopicPartition, LogDir] = {}
+        """Where clients want logs to be created that this broker does not have yet."""
 
     @classmethod
     def open(
@@ -107,6 +115,7 @@ class LogManager:
             # Directories on different disks are loaded at the same time.
             with ThreadPoolExecutor(len(directories), thread_name_prefix="log-loading") as pool:
                 list(pool.map(load, directories))
+        self._drop_duplicate_futures()
         for directory in self.online_directories():
             for partition, log in directory.logs.items():
                 if partition in self.logs:
@@ -117,6 +126,23 @@ class LogManager:
                 self.logs[partition] = log
                 self._directory_of[partition] = directory
         _require_one_online(self.directories)
+
+    def _drop_duplicate_futures(self) -> None:
+        """Keep one copy of each log, the longest; Kafka does not start with two."""
+        best: dict[TopicPartition, tuple[int, LogDir]] = {}
+        for directory in self.online_directories():
+            for partition, future in list(directory.futures.items()):
+                other = best.get(partition)
+                if other is None or other[0] < future.end_offset:
+                    best[partition] = future.end_offset, directory
+                    dropped = None if other is None else other[1]
+                else:
+                    dropped = directory
+                if dropped is not None:
+                    path = dropped.mark_future_stray(partition)
+                    logger.warning(
+                        "%s has copies in two other directories: renamed one to %s", partition, path
+                    )
 
     @property
     def was_clean(self) -> bool:
@@ -182,11 +208,13 @@ class LogManager:
     ) -> Log:
         """Create an empty log in the directory with this id, else in the one with the fewest partitions.
 
-        A cordoned directory is used only if all are cordoned: the controller may have placed the replica here
-        before it knew that.
+        A directory that ``prefer`` has named comes first. A cordoned directory is used only if all are
+        cordoned: the controller may have placed the replica here before it knew that.
         """
         online = [directory for directory in self.online_directories() if directory.holds_partitions]
-        named = [directory for directory in online if directory.directory_id == directory_id]
+        preferred = self._preferred.pop(partition, None)
+        named = [each for each in online if each is preferred]
+        named += [each for each in online if each.directory_id == directory_id]
         if not online:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "every log directory is offline")
         if named:
@@ -198,6 +226,13 @@ class LogManager:
         self.logs[partition] = log
         self._directory_of[partition] = directory
         return log
+
+    def prefer(self, partition: TopicPartition, directory: LogDir) -> None:
+        """Remember the directory for a log that is created later."""
+        self._preferred.pop(partition, None)
+        if len(self._preferred) >= MAX_PREFERRED_DIRECTORIES:
+            del self._preferred[next(iter(self._preferred))]
+        self._preferred[partition] = directory
 
     def delete(self, partition: TopicPartition) -> None:
         """Delete a log: its directory is renamed now and deleted after ``delete_delay_ms``."""
@@ -220,6 +255,99 @@ class LogManager:
     def _forget(self, partition: TopicPartition) -> LogDir:
         del self.logs[partition]
         return self._directory_of.pop(partition)
+
+    # --- moves between directories ----------------------------------------------------
+
+    def future_of(self, partition: TopicPartition) -> tuple[LogDir, Log] | None:
+        """The directory to which a log moves, and the copy there."""
+        for directory in self.directories:
+            future = directory.futures.get(partition)
+            if future is not None:
+                return directory, future
+        return None
+
+    def futures(self) -> list[TopicPartition]:
+        return [partition for directory in self.directories for partition in directory.futures]
+
+    def moving_to(self, path: str) -> list[Log]:
+        """The copies of logs that move to a directory."""
+        return [log for each in self.directories if each.path == path for log in each.futures.values()]
+
+    def create_future(self, log: Log, target: LogDir) -> Log:
+        """Create the copy of a log in another directory."""
+        with self._guard(target):
+            return target.create_future(log.partition, log.topic_id, log.config, log.start_offset)
+
+    def drop_future(self, partition: TopicPartition) -> None:
+        """Delete the copy of a log, if there is one."""
+        found = self.future_of(partition)
+        if found is not None:
+            with self._guard(found[0]):
+                found[0].drop_future(partition, self.delete_delay_ms)
+
+    def mark_future_stray(self, partition: TopicPartition) -> str:
+        """Rename a copy whose log is not on this broker to ``-stray``; returns its new path."""
+        found = self.future_of(partition)
+        assert found is not None, f"{partition} has no copy"
+        with self._guard(found[0]):
+            return found[0].mark_future_stray(partition)
+
+    def promote_future(self, partition: TopicPartition, topic_id: Uuid, directory_id: Uuid) -> bool:
+        """At start: use the copy if the log is gone and the metadata names the directory of the copy.
+
+        The metadata names it only after the copy had caught up: the last run ended between the two renames of
+        ``replace_by_future``.
+        """
+        found = self.future_of(partition)
+        if partition in self.logs or found is None or found[1].topic_id != topic_id:
+            return False
+        directory = found[0]
+        if directory_id not in (directory.directory_id, UNASSIGNED_DIR):
+            return False
+        with self._guard(directory):
+            log = directory.promote_future(partition)
+        del directory.futures[partition]
+        directory.logs[partition] = self.logs[partition] = log
+        self._directory_of[partition] = directory
+        return True
+
+    def replace_by_future(self, copy: LogCopy) -> None:
+        """Replace a log by its copy, which has caught up. The object of the log stays the same.
+
+        The old directory is renamed first. So there are never two logs, and after a crash between the renames
+        the next start, of Ruslo or Kafka, uses the copy: the metadata names its directory.
+        """
+        log, future = copy.source, copy.future
+        partition, old_path = log.partition, log.path
+        source = self._directory_of[partition]
+        target = next(each for each in self.directories if each.futures.get(partition) is future)
+        with self._guard(target):
+            copy.prepare_replacement(self.clock.now_ms())
+        with self._guard(source):
+            deleted = source.rename_deleted(partition)
+        failure: DiskError | None = None
+        try:
+            target.promote_future(partition)
+        except DiskError as error:
+            if future.path != f"{target.path}/{partition}":
+                # The copy was not renamed: the log stays in use.
+                with self._guard(source):
+                    source.disk.rename(deleted, old_path)
+                    source.disk.sync_directory(source.path)
+                self.report(error)
+                raise
+            failure = error
+        log.continue_in(future)
+        del target.futures[partition], source.logs[partition]
+        target.logs[partition] = log
+        self._directory_of[partition] = target
+        cleaned = source.checkpoints.cleaned.pop(partition, None)
+        if cleaned is not None:
+            target.checkpoints.cleaned[partition] = cleaned
+        if failure is not None:
+            self.report(failure)
+            raise failure
+        source.trash.add_directory(deleted, self.delete_delay_ms)
 
     def checkpointed_end_offset(self, partition: TopicPartition) -> int | None:
         """The end offset that the checkpoints of the last run prove; None if they do not have the log."""

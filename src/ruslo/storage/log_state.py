@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING
 
+from ruslo.config.limits import LONG_MAX
 from ruslo.config.log_config import LogConfig
 from ruslo.model.buffers import ReadBuffer
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
@@ -60,6 +61,8 @@ class LogState:
     has_txn_index_checkpoint: bool = False
     lost_tail: LostData | None = None
     """Records that were missing at the end when the log was opened, until the replica has handled it."""
+    truncated_to: int = LONG_MAX
+    """The lowest offset of a truncation since ``LogCopy`` has last read it."""
     limits: RollLimits = field(default_factory=RollLimits)
     created: InitVar[bool] = False
     unsynced_segments: InitVar[Iterable[Segment]] = ()
@@ -146,6 +149,7 @@ class LogState:
         """Update the state after a truncation to ``end_offset``."""
         self.active = self.segments[-1]
         self.end_offset = end_offset
+        self.truncated_to = min(self.truncated_to, end_offset)
         self.start_offset = min(self.start_offset, end_offset)
         self.recovery_point = min(self.recovery_point, end_offset)
         self.high_watermark = min(self.high_watermark, end_offset)
@@ -208,6 +212,24 @@ class LogState:
         self.path = path
         for segment in self.segments:
             segment.move_to(path)
+
+    def continue_in(self, other: LogState) -> None:
+        """Continue in the files of a log that has the same records; ``other`` must not be used any more.
+
+        The object stays the same: appends, waiting requests and offsets are not affected.
+        """
+        assert other.end_offset == self.end_offset, f"{other} is not a copy of {self}"
+        self.release()
+        self.disk, self.path, self.trash = other.disk, other.path, other.trash
+        self.segments, self.active = other.segments, other.active
+        self.recovery_point, self.flushed_ms = other.recovery_point, other.flushed_ms
+        self.snapshot_offset = other.snapshot_offset
+        self.has_txn_index_checkpoint = other.has_txn_index_checkpoint
+        self.damage = other.damage
+        self.epochs.dirty = other.epochs.dirty
+        # A sync that is running covers the former files.
+        other._unsynced.generation = self._unsynced.generation + 1
+        self._unsynced = other._unsynced
 
 
 def _not_open(data: ReadBuffer) -> None:

@@ -33,6 +33,18 @@ def renamed_directory(partition: TopicPartition, suffix: str, unique: Uuid) -> s
     return partition.topic[: _MAX_NAME_BYTES - len(ending)] + ending
 
 
+def future_directory(partition: TopicPartition, unique: Uuid) -> str | None:
+    """``topic-0.<32 hex>-future``, the copy in another log directory; None if the topic name is too long."""
+    name = f"{partition}.{unique.hex()}{FUTURE_SUFFIX}"
+    return name if len(name.encode()) <= _MAX_NAME_BYTES else None
+
+
+def parse_future_directory(name: str) -> TopicPartition | None:
+    """The partition of a ``-future`` directory; None if the name is not such a name."""
+    stem, dot, unique = name.removesuffix(FUTURE_SUFFIX).rpartition(".")
+    return parse_directory_name(stem) if dot and unique else None
+
+
 def offset_of(name: str) -> int | None:
     """The offset in a file name; None if it does not start with one."""
     digits = name[:OFFSET_DIGITS]

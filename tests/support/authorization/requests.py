@@ -60,6 +60,7 @@ FIELDS: Mapping[str, Callable[[Names], Fields]] = {
     "AlterClientQuotas": security_requests.alter_client_quotas,
     "AlterConfigs": config_requests.alter_configs,
     "AlterPartitionReassignments": topic_requests.alter_partition_reassignments,
+    "AlterReplicaLogDirs": topic_requests.alter_replica_log_dirs,
     "AlterUserScramCredentials": security_requests.alter_scram,
     "ConsumerGroupDescribe": group_requests.consumer_group_describe,
     "ConsumerGroupHeartbeat": group_requests.consumer_group_heartbeat,

@@ -114,7 +114,12 @@ def _partitions_of_topics(name: str, partitions: str) -> Callable[[Names], list[
 
 
 topic_partitions = _partitions_of_topics("topic", "partitions")
+_listed_partitions = _partitions_of_topics("name", "partitions")
 named_partitions = _partitions_of_topics("name", "partition_indexes")
+
+
+def alter_replica_log_dirs(names: Names) -> Fields:
+    return {"dirs": [{"path": "/no/such/directory", "topics": _listed_partitions(names)}]}
 
 
 def describe_log_dirs(names: Names) -> Fields:

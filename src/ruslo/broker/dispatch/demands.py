@@ -56,6 +56,7 @@ DEMANDS: Mapping[str, Demand] = {
     "AlterConfigs": Demand(resources="ALTER_CONFIGS on the topic, the group, or the cluster for brokers"),
     "AlterPartition": _CLUSTER_ACTION,
     "AlterPartitionReassignments": _ALTER,
+    "AlterReplicaLogDirs": _ALTER,
     "AlterUserScramCredentials": _ALTER,
     "ApiVersions": _NOTHING,
     "AssignReplicasToDirs": _CLUSTER_ACTION,

@@ -20,6 +20,18 @@ from ruslo.protocol.messages.describe_log_dirs_response import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from ruslo.storage.log import Log
+
+
+def _of_future(services: Services, future: Log) -> DescribeLogDirsPartition:
+    """The copy of a replica that moves to another directory, and how many offsets it does not have yet."""
+    log = services.logs.get(future.partition)
+    return DescribeLogDirsPartition(
+        partition_index=future.partition.partition,
+        partition_size=future.size_bytes,
+        offset_lag=0 if log is None else max(log.end_offset - future.end_offset, 0),
+        is_future_key=True,
+    )
 
 
 def handle(
@@ -48,6 +60,10 @@ def handle(
                         offset_lag=max(partition.log.high_watermark - partition.log.end_offset, 0),
                     )
                 )
+        for copied in services.logs.moving_to(directory):
+            tp = copied.partition
+            if listed is None or tp in listed:
+                by_topic.setdefault(tp.topic, []).append(_of_future(services, copied))
         try:
             volume = os.statvfs(directory)
         except OSError:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ruslo.broker.metadata.dynamic_config import DynamicConfig
     from ruslo.broker.metadata.loader import MetadataLoader
     from ruslo.broker.metadata.topic_responses import TopicResponses
+    from ruslo.broker.partitions.log_dir_moves import LogDirMoves
     from ruslo.broker.partitions.manager import PartitionManager
     from ruslo.broker.quorum.raft import RaftDriver
     from ruslo.broker.scheduling.scheduler import Scheduler
@@ -119,6 +120,7 @@ class Services(NodeServices):
     transactions_topic: InternalTopic
     transactional_commits: TransactionalOffsetCommits
     markers: MarkerWriter
+    log_dir_moves: LogDirMoves
     topic_responses: TopicResponses
     telemetry: ClientTelemetry
     topics_in_creation: set[str] = field(default_factory=set)

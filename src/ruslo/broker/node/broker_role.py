@@ -50,6 +50,7 @@ from ruslo.broker.partitions.fetcher import FetcherSettings
 from ruslo.broker.partitions.fetchers import ReplicaFetchers
 from ruslo.broker.partitions.isr_expansion import IsrExpansion
 from ruslo.broker.partitions.leader import IsrChanges, ReplicationSettings
+from ruslo.broker.partitions.log_dir_moves import LogDirMoves
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.partitions.periodic_tasks import PeriodicTasks
 from ruslo.broker.partitions.preferred_read_replica import RACK_AWARE_SELECTOR, ReplicaSelector
@@ -189,6 +190,16 @@ class BrokerRole:
         shared.undo.push_async_callback(self.compaction.stop)
         shared.abandon.append(self.compaction.abandon)
         self.compaction.start()
+        self._log_dir_moves = LogDirMoves(
+            shared.logs,
+            self.partitions,
+            assignments,
+            self.compaction,
+            self._replication_quota("replica.alter.log.dirs.io.max.bytes.per.second"),
+            shared.scheduler,
+        )
+        shared.undo.push_async_callback(self._log_dir_moves.stop)
+        self._log_dir_moves.start_remaining()
         repair = ReplicaRepair(
             config.node_id, lambda: shared.metadata.image, self.partitions, self.compaction, self._links()
         )
@@ -331,6 +342,7 @@ class BrokerRole:
                 verifier, self.groups, self.partitions, lambda: shared.dynamic_config.current, shared.clock
             ),
             markers=self._markers,
+            log_dir_moves=self._log_dir_moves,
         )
         transactional = TransactionalAppends(verifier, lambda: shared.dynamic_config.current, shared.clock)
         selector = ReplicaSelector(

@@ -52,6 +52,13 @@ class FlushPolicy:
     def request_sync(self) -> None:
         self._flusher.request(self)
 
+    def use_flusher(self, flusher: Flusher) -> None:
+        """The log moved to another log directory: sync it with the others there."""
+        waits = self._flusher.withdraw(self)
+        self._flusher = flusher
+        if waits or self._acks_wait:
+            flusher.request(self)
+
     # -- the durable offset of a leader ----------------------------------------------------------------------
 
     def durable_when_elected(self) -> int | None:

@@ -46,6 +46,10 @@ class Flusher:
         if self._running is None:
             self._running = asyncio.get_running_loop().create_task(self._run())
 
+    def withdraw(self, flush: FlushPolicy) -> bool:
+        """Forget a request whose sync has not started; returns whether there was one."""
+        return flush in self._waiting and self._waiting.pop(flush) is None
+
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         try:

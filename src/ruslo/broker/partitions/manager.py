@@ -69,6 +69,8 @@ class PartitionManager:
             directory.path: Flusher(f"{number}", logs.clock, scheduler, self.storage_failed)
             for number, directory in enumerate(logs.directories)
         }
+        self.directory_listeners: list[Callable[[LogDir], None]] = []
+        """Called before the partitions of a failed log directory go offline."""
         self._disk_full_reported_ms: dict[str, int] = {}
         """When each log directory was last reported as full."""
         self._changes = WorkQueue(scheduler, priority=Priority.CLUSTER, name="partition changes")
@@ -182,6 +184,7 @@ class PartitionManager:
         partition = self.by_id.get(topic.id, {}).get(index)
         if partition is None:
             directory_id = image.directory_of(self._node_id)
+            self._use_copy(topic, index, directory_id)
             if self._must_stay_offline(topic, index, directory_id):
                 self._offline.add((topic.id, index))
                 return
@@ -222,6 +225,19 @@ class PartitionManager:
         elif (partition.leader_id, partition.leader_epoch) != (image.leader, image.leader_epoch):
             partition.become_follower(image.leader, image.leader_epoch)
             self._fetchers.follow(partition)
+
+    def _use_copy(self, topic: TopicImage, index: int, directory_id: Uuid) -> None:
+        """A crash may have ended a move between log directories before its last rename."""
+        has_failed = not all(each.online for each in self._logs.directories)
+        if has_failed and topic.partitions[index].replicas != (self._node_id,):
+            # The log itself may be in the failed directory, with more records; other replicas have them.
+            return
+        tp = TopicPartition(topic.name, index)
+        try:
+            if self._logs.promote_future(tp, topic.id, directory_id):
+                logger.info("Completed the move of %s to %s", tp, self._logs.logs[tp].directory)
+        except DiskError as error:
+            logger.error("Cannot complete the move of %s: %s", tp, error, extra=log_ids(partition=tp))
 
     def _must_stay_offline(self, topic: TopicImage, index: int, directory_id: Uuid) -> bool:
         """Whether the log may be in a failed directory: an empty log elsewhere must not replace it.
@@ -275,6 +291,7 @@ class PartitionManager:
 
     def _remove_replica(self, topic: TopicImage, index: int) -> None:
         """The topic was deleted, or a reassignment moved the replica to other brokers."""
+        self._drop_copy(topic, index)
         partition = self.by_id.get(topic.id, {}).pop(index, None)
         if partition is not None:
             self.by_name[topic.name].pop(index)
@@ -292,6 +309,16 @@ class PartitionManager:
         elif log is not None:
             path = self._logs.mark_stray(tp)
             logger.warning("The log of %s has no topic id: renamed it to %s", tp, path)
+
+    def _drop_copy(self, topic: TopicImage, index: int) -> None:
+        """The log was moving to another log directory."""
+        tp = TopicPartition(topic.name, index)
+        copy = self._logs.future_of(tp)
+        if copy is not None and copy[1].topic_id == topic.id:
+            try:
+                self._logs.drop_future(tp)
+            except DiskError as error:
+                logger.error("Cannot delete the copy of %s: %s", tp, error, extra=log_ids(partition=tp))
 
     def _delete(self, partition: Partition) -> None:
         self._fetchers.unfollow((partition.topic_id, partition.index))
@@ -324,6 +351,10 @@ class PartitionManager:
             self._disk_full_reported_ms[error.directory] = now_ms
             logger.error("%s. Produce requests fail until the disk has free space", error)
 
+    def log_moved(self, partition: Partition) -> None:
+        """The log of a partition continues in another log directory."""
+        partition.log_moved(self._flushers[partition.log.directory])
+
     def log_dir_failed(self, directory: LogDir, names: list[TopicPartition]) -> None:
         """A log directory went offline: its partitions are no longer served."""
         for topic, index in names:
@@ -333,6 +364,8 @@ class PartitionManager:
                 self._fetchers.unfollow((partition.topic_id, index))
                 self._offline.add((partition.topic_id, index))
                 partition.retire()
+        for listener in self.directory_listeners:
+            listener(directory)
         self._assignments.on_directory_failure(directory.directory_id)
         if directory.path == self._metadata_log_dir:
             self._on_fatal_failure(f"the metadata log directory {directory.path} has failed")

@@ -385,6 +385,10 @@ class Partition:
         else:
             self.follower.on_synced()
 
+    def log_moved(self, flusher: Flusher) -> None:
+        """The log is in another log directory now; ``flusher`` is the one of that directory."""
+        self._flush.use_flusher(flusher)
+
     def request_sync(self) -> None:
         """Sync the log in the background."""
         self._flush.request_sync()

@@ -30,6 +30,12 @@ from ruslo.protocol.messages.alter_partition_reassignments_response import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from ruslo.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
+from ruslo.protocol.messages.alter_replica_log_dirs_response import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
 from ruslo.protocol.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
 from ruslo.protocol.messages.alter_user_scram_credentials_response import (
     AlterUserScramCredentialsResponse,
@@ -145,6 +151,22 @@ def _alter_configs(request: AlterConfigsRequest, error: KafkaError, version: int
                 error_message=error.message,
             )
             for each in request.resources
+        ]
+    )
+
+
+def _alter_replica_log_dirs(request: AlterReplicaLogDirsRequest, error: KafkaError, version: int) -> Message:
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=[
+                    AlterReplicaLogDirPartitionResult(partition_index=index, error_code=error.code)
+                    for index in topic.partitions
+                ],
+            )
+            for directory in request.dirs
+            for topic in directory.topics
         ]
     )
 
@@ -296,6 +318,7 @@ _BUILDERS: dict[type[Message], _Builder] = {
     AlterClientQuotasRequest: _alter_client_quotas,
     AlterConfigsRequest: _alter_configs,
     AlterPartitionReassignmentsRequest: _alter_reassignments,
+    AlterReplicaLogDirsRequest: _alter_replica_log_dirs,
     AlterUserScramCredentialsRequest: _alter_users,
     CreateAclsRequest: _create_acls,
     CreatePartitionsRequest: _create_partitions,
