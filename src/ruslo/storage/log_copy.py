@@ -7,10 +7,13 @@ replaces the log: ``LogManager.replace_by_future``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ruslo.config.limits import INT_MAX, LONG_MAX
 from ruslo.model.buffers import ReadBuffer
+from ruslo.records.batch import size_of
+from ruslo.storage.batch_scan import buffer_headers
 from ruslo.storage.disk import DiskError, FileSlice
 from ruslo.storage.leader_epochs import LeaderEpochCache
 from ruslo.storage.log import Log
@@ -83,22 +86,39 @@ class LogCopy:
         if future.epochs.entries() != source.epochs.entries():
             future.epochs = LeaderEpochCache(source.epochs.entries())
             future.epochs.dirty = True
-        future.producers = source.producers
         if source.producers.entries:
-            future.snapshot_offset = min(future.snapshot_offset, future.end_offset - 1)
-            _write_snapshot(future)
+            self._write_snapshot()
         if future.recovery_point < source.recovery_point or future.epochs.dirty:
             # Records that were durable in the source may have been acknowledged because of that.
             future.flush(now_ms)
 
+    def _write_snapshot(self) -> None:
+        """Write the producer state of the source as that of the copy."""
+        future = self.future
+        own, future.producers = future.producers, self.source.producers
+        future.snapshot_offset = min(future.snapshot_offset, future.end_offset - 1)
+        try:
+            future.write_producer_snapshot()
+        except DiskError as error:
+            # The copy is whole without it: it can be tried again when there is space.
+            error.fatal = error.fatal and not error.disk_full
+            raise
+        finally:
+            # Batches that are copied after a failed replacement must not be counted twice.
+            future.producers = own
 
-def _write_snapshot(future: Log) -> None:
-    try:
-        future.write_producer_snapshot()
-    except DiskError as error:
-        # The copy is whole without it: it can be tried again when there is space.
-        error.fatal = error.fatal and not error.disk_full
-        raise
+
+def whole_batches_up_to(data: ReadBuffer, max_bytes: int) -> Iterator[memoryview]:
+    """Divide a buffer into pieces of whole batches; a piece is larger only if it is one batch."""
+    view = memoryview(data)
+    start = stop = 0
+    for position, header in buffer_headers(data):
+        if position > start and position + size_of(header) - start > max_bytes:
+            yield view[start:position]
+            start = position
+        stop = position + size_of(header)
+    if stop > start:
+        yield view[start:stop]
 
 
 def _common_end(source: Log, future: Log) -> int:

@@ -18,7 +18,7 @@ from typing import Protocol
 from ruslo.config.log_config import LogConfig
 from ruslo.model.clock import Clock
 from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError, StorageError
-from ruslo.model.ids import UNASSIGNED_DIR, Uuid, random_uuid
+from ruslo.model.ids import MIGRATING_DIR, UNASSIGNED_DIR, Uuid, random_uuid
 from ruslo.model.topics import TopicPartition
 from ruslo.storage.clean_shutdown import UNKNOWN_BROKER_EPOCH, write_clean_shutdown_file
 from ruslo.storage.disk import DiskError, DiskOpener
@@ -302,7 +302,7 @@ class LogManager:
         if partition in self.logs or found is None or found[1].topic_id != topic_id:
             return False
         directory = found[0]
-        if directory_id not in (directory.directory_id, UNASSIGNED_DIR):
+        if directory_id not in (directory.directory_id, UNASSIGNED_DIR, MIGRATING_DIR):
             return False
         with self._guard(directory):
             log = directory.promote_future(partition)

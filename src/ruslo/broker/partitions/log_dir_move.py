@@ -26,16 +26,17 @@ from ruslo.model.log_ids import log_ids
 from ruslo.model.topics import TopicPartition
 from ruslo.storage.disk import DiskError
 from ruslo.storage.log import Log
-from ruslo.storage.log_copy import LogCopy
+from ruslo.storage.log_copy import LogCopy, whole_batches_up_to
 from ruslo.storage.log_dir import LogDir
 from ruslo.storage.log_manager import LogManager
 
 logger = logging.getLogger(__name__)
 
-CHUNK_BYTES = 128 << 10
-"""Bytes that are read at a time; appending them takes less than a slice of the event loop."""
-MAX_FINAL_CHUNKS = 8
-"""Chunks that are copied in the step in which the log is replaced."""
+READ_BYTES = 1 << 20
+"""Bytes that are read at a time, and the most that is left for the step in which the log is replaced."""
+APPEND_BYTES = 128 << 10
+"""Bytes that are appended at a time: this takes less than a slice of the event loop."""
+MAX_FINAL_READS = 2
 RETRY_S = 1.0
 
 
@@ -178,21 +179,23 @@ class LogDirMove:
                 return
 
     async def _catch_up(self) -> None:
-        """Copy until the rest fits into a few chunks."""
+        """Copy until at most ``READ_BYTES`` are left."""
         log, copy, quota = self.log, self._copy, self.services.quota
         while True:
             self._require_active()
             copy.follow_source()
-            chunk = copy.next_slice(CHUNK_BYTES)
+            chunk = copy.next_slice(READ_BYTES)
             if chunk is None:
                 return
             is_last = chunk.position + chunk.size == log.active.size and chunk.file is log.active.file
-            if is_last and chunk.size < CHUNK_BYTES:
+            if is_last and chunk.size < READ_BYTES:
                 return
             data = await asyncio.to_thread(chunk.read)
-            await self.services.scheduler.checkpoint(Priority.BACKGROUND)
-            self._require_active()
-            copy.append(data, self.services.logs.clock.now_ms())
+            for piece in whole_batches_up_to(data, APPEND_BYTES):
+                await self.services.scheduler.checkpoint(Priority.BACKGROUND)
+                self._require_active()
+                if not copy.append(piece, self.services.logs.clock.now_ms()):
+                    break
             quota.record(len(data))
             if self.future.has_unsynced_files:
                 await self._flush()
@@ -236,8 +239,8 @@ class LogDirMove:
         services, copy = self.services, self._copy
         now_ms = services.logs.clock.now_ms()
         copy.follow_source()
-        for _ in range(MAX_FINAL_CHUNKS):
-            chunk = copy.next_slice(CHUNK_BYTES)
+        for _ in range(MAX_FINAL_READS):
+            chunk = copy.next_slice(READ_BYTES)
             if chunk is None:
                 break
             data = chunk.read()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,7 +11,13 @@ from ruslo.client.wire.cluster import Cluster
 from ruslo.client.wire.metadata import Node
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
-from ruslo.net.channel import Channel, ChannelSettings, check_code, error_of
+from ruslo.net.channel import Channel, ChannelSettings, check_code, error_of, result_of
+from ruslo.protocol.messages.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
+from ruslo.protocol.messages.alter_replica_log_dirs_response import AlterReplicaLogDirsResponse
 from ruslo.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from ruslo.protocol.messages.describe_log_dirs_response import DescribeLogDirsResponse, DescribeLogDirsResult
 from ruslo.protocol.recovery_tag import VERSION, Recovery
@@ -48,6 +55,36 @@ class LogDirs:
             )
             check_code(response.error_code, f"broker {node_id} does not describe its log directories")
             return [_log_directory(node_id, result) for result in response.results]
+
+        return await self._cluster.retrying(attempt)
+
+    async def alter(
+        self, node_id: int, directories: Mapping[TopicPartition, str]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Move replicas to other log directories of their broker. Returns None or the error by partition."""
+        by_path: dict[str, dict[str, list[int]]] = {}
+        for (topic, index), path in directories.items():
+            by_path.setdefault(path, {}).setdefault(topic, []).append(index)
+        request = AlterReplicaLogDirsRequest(
+            dirs=[
+                AlterReplicaLogDir(
+                    path=path,
+                    topics=[
+                        AlterReplicaLogDirTopic(name=name, partitions=indexes)
+                        for name, indexes in topics.items()
+                    ],
+                )
+                for path, topics in by_path.items()
+            ]
+        )
+
+        async def attempt() -> dict[TopicPartition, KafkaError | None]:
+            response = await self._cluster.node(node_id, request, AlterReplicaLogDirsResponse)
+            return {
+                TopicPartition(topic.topic_name, part.partition_index): result_of(part.error_code, None, None)
+                for topic in response.results
+                for part in topic.partitions
+            }
 
         return await self._cluster.retrying(attempt)
 

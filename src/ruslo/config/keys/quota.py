@@ -66,9 +66,7 @@ DYNAMIC_ONLY_KEYS = (
         "Maximum bytes per second that this broker sends to throttled replicas."),
     ConfigKey("follower.replication.throttled.rate", LONG, LONG_MAX, at_least(0), MEDIUM, CLUSTER_WIDE,
         "Maximum bytes per second that this broker fetches for throttled replicas."),
-    *without_effect(
-        ConfigKey("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, at_least(0), MEDIUM,
-            CLUSTER_WIDE, "Maximum bytes per second moved between log directories of this broker."),
-    ),
+    ConfigKey("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, at_least(0), MEDIUM,
+        CLUSTER_WIDE, "Maximum bytes per second moved between log directories of this broker."),
 )
 # fmt: on

@@ -20,7 +20,7 @@ from ruslo.protocol.messages.describe_log_dirs_request import DescribeLogDirsReq
 from ruslo.protocol.messages.describe_log_dirs_response import DescribeLogDirsResponse
 from ruslo.records.batch import TRANSACTIONAL
 from ruslo.storage.disk import DiskError
-from tests.support.brokers.live_node import LiveNode, batch_of, live_node, records_in, until
+from tests.support.brokers.live_node import NOW, LiveNode, batch_of, live_node, records_in, until
 from tests.support.clients.raw_client import RawClient, connected
 
 RATE = "replica_alter_log_dirs_io_max_bytes_per_second"
@@ -122,7 +122,7 @@ async def test_a_throttled_move_is_described_and_cancelled(tmp_path: Path) -> No
     async with node_with_topic(tmp_path) as (node, client):
         await node.alter_all_brokers(**{RATE: "1"})
         for _ in range(4):
-            await node.produce(client, batch_of(b"x" * 300_000))
+            await node.produce(client, batch_of(b"x" * 900_000))
         source, (first, second) = directory(node), others(node, tmp_path)
         assert await alter(client, first) is ErrorCode.NONE
         moves = node.node.broker._log_dir_moves
@@ -143,7 +143,7 @@ async def test_a_restart_continues_a_move(tmp_path: Path) -> None:
     async with node_with_topic(tmp_path) as (node, client):
         await node.alter_all_brokers(**{RATE: "1"})
         for _ in range(4):
-            await node.produce(client, batch_of(b"x" * 300_000))
+            await node.produce(client, batch_of(b"x" * 900_000))
         target = others(node, tmp_path)[0]
         assert await alter(client, target) is ErrorCode.NONE
         copies = node.node.broker.partitions._logs.directories
@@ -182,7 +182,7 @@ async def begin(node: LiveNode, client: RawClient, target: Path, records: int = 
     """Begin a move that does not end by itself."""
     await node.alter_all_brokers(**{RATE: "1"})
     for _ in range(records):
-        await node.produce(client, batch_of(b"x" * 300_000))
+        await node.produce(client, batch_of(b"x" * 900_000))
     assert await alter(client, target) is ErrorCode.NONE
     logs = node.node.broker._shared.logs
     await until(lambda: any(each.end_offset for each in logs.moving_to(str(target))))
@@ -239,7 +239,11 @@ async def test_an_open_transaction_and_synced_acks(tmp_path: Path) -> None:
         log = node.partition().log
         batch = batch_of(b"a", producer_id=9, producer_epoch=0, base_sequence=0, attributes=TRANSACTIONAL)
         result = node.partition().append_transactional(
-            memoryview(batch), node.partition().check(memoryview(batch)), 0, transaction_v2=False, guard=None
+            memoryview(batch),
+            node.partition().check(memoryview(batch)),
+            NOW,
+            transaction_v2=False,
+            guard=None,
         )
         assert result.base_offset == 0
         await node.produce(client, batch_of(b"b"))

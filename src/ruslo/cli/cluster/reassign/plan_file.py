@@ -1,7 +1,7 @@
 """Reassignment plans in the JSON format of Kafka's tool.
 
 ``{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2, 3]}]}``; log
-directories other than "any" are rejected: moves between directories of a broker are not supported.
+directories other than "any" are rejected: ``ruslo cluster reassign log-dir`` moves replicas between them.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def _entry(entry: object, number: int) -> tuple[TopicPartition, tuple[int, ...]]
         raise ConfigError(f"{partition} lists a broker twice: {replicas}")
     if any(directory != "any" for directory in entry.get("log_dirs") or ()):
         raise ConfigError(
-            f'{partition} lists log directories. Only "any" is supported: the broker chooses one'
+            f'{partition} lists log directories. Only "any" is supported here: use '
+            "'ruslo cluster reassign log-dir' to move replicas between them"
         )
     return partition, tuple(replicas)
 

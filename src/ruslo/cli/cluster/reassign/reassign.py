@@ -7,6 +7,7 @@ import click
 from ruslo.cli.arguments.options import examples
 from ruslo.cli.cluster.reassign.cancel import cancel
 from ruslo.cli.cluster.reassign.execute import execute
+from ruslo.cli.cluster.reassign.log_dir import log_dir
 from ruslo.cli.cluster.reassign.plan import plan
 from ruslo.cli.cluster.reassign.status import status
 
@@ -24,5 +25,5 @@ def reassign() -> None:
     """Move replicas to other brokers: plan, execute, show status, cancel."""
 
 
-for command in (plan, execute, status, cancel):
+for command in (plan, execute, status, cancel, log_dir):
     reassign.add_command(command)
