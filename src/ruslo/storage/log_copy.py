@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ruslo.config.limits import INT_MAX, LONG_MAX
 from ruslo.model.buffers import ReadBuffer
+from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.records.batch import size_of
 from ruslo.storage.batch_scan import buffer_headers
 from ruslo.storage.disk import DiskError, FileSlice
@@ -63,8 +64,7 @@ class LogCopy:
             return None
         found = source.read(future.end_offset, max_bytes, source.end_offset).slice
         if found is None:
-            # A truncation inside a gap that compaction left: the log ends past its last batch.
-            future.end_offset = source.end_offset
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{source} has no batch at {future.end_offset}")
         return found
 
     def append(self, data: ReadBuffer, now_ms: int) -> bool:

@@ -37,6 +37,8 @@ READ_BYTES = 1 << 20
 APPEND_BYTES = 128 << 10
 """Bytes that are appended at a time: this takes less than a slice of the event loop."""
 MAX_FINAL_READS = 2
+SYNC_BYTES = 64 << 20
+"""After this many bytes the copy is synced: the disk is not left with all of it at the end."""
 RETRY_S = 1.0
 
 
@@ -181,6 +183,7 @@ class LogDirMove:
     async def _catch_up(self) -> None:
         """Copy until at most ``READ_BYTES`` are left."""
         log, copy, quota = self.log, self._copy, self.services.quota
+        unsynced_bytes = 0
         while True:
             self._require_active()
             copy.follow_source()
@@ -197,7 +200,9 @@ class LogDirMove:
                 if not copy.append(piece, self.services.logs.clock.now_ms()):
                     break
             quota.record(len(data))
-            if self.future.has_unsynced_files:
+            unsynced_bytes += len(data)
+            if unsynced_bytes >= SYNC_BYTES:
+                unsynced_bytes = 0
                 await self._flush()
             while pause_ms := quota.pause_ms():
                 # The move may be over before a low rate allows the next chunk.
