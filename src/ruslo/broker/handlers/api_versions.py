@@ -35,6 +35,8 @@ from ruslo.protocol.messages.api_versions_response import (
 )
 
 _NO_NODE: Final = -1
+_MAX_SOFTWARE_CHARS: Final = 250
+"""A connection keeps so much of the name and the version of its client's software, for telemetry."""
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -48,8 +50,8 @@ def handle(
         _check_software_name(request)
         if context.connection is not None:
             context.connection.client_software = (
-                request.client_software_name,
-                request.client_software_version,
+                request.client_software_name[:_MAX_SOFTWARE_CHARS],
+                request.client_software_version[:_MAX_SOFTWARE_CHARS],
             )
     if context.api_version >= 5:
         _check_destination(services, request.cluster_id, request.node_id)
