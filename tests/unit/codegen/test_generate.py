@@ -21,7 +21,7 @@ def test_check_detects_changes_and_generating_undoes_them(
     monkeypatch.setattr(generate, "PROTOCOL_DIR", tmp_path)
     monkeypatch.setattr("sys.argv", ["generate.py"])
     assert generate.main() == 0
-    assert capsys.readouterr().out == "216 files, 216 written, 0 removed\n"
+    assert capsys.readouterr().out == "222 files, 222 written, 0 removed\n"
 
     edited = tmp_path / "messages" / "vote_request.py"
     generated = edited.read_text()
@@ -36,5 +36,5 @@ def test_check_detects_changes_and_generating_undoes_them(
 
     monkeypatch.setattr("sys.argv", ["generate.py"])
     assert generate.main() == 0
-    assert capsys.readouterr().out == "216 files, 1 written, 1 removed\n"
+    assert capsys.readouterr().out == "222 files, 1 written, 1 removed\n"
     assert edited.read_text() == generated

@@ -23,7 +23,7 @@ def test_page_lists_exactly_the_supported_apis() -> None:
         rows = [
             [cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "| " in line
         ]
-        supported = {int(row[0]) for row in rows[1:] if row[3] == "yes"}
+        supported = {int(row[0]) for row in rows[1:] if row[3].startswith("yes")}
         assert supported == set(served)
         assert f"{len(served)} of {len(rows) - 1} are answered" in text
 

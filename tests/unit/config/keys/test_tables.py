@@ -90,7 +90,8 @@ def test_synonyms_are_broker_properties_with_the_same_default(table: ConfigTable
 def test_properties_that_a_broker_reads_have_an_effect() -> None:
     """Otherwise the broker would warn that a property has no effect although it has one."""
     reads = re.compile(r"""\.(?:bool|float|int|list|opt_int|opt_str|str)\(\s*"([a-z0-9._]+)"\s*\)""")
-    sources = Path(ruslo.broker.__file__).parent.rglob("*.py")
+    # No request reaches the coordinator of share groups yet.
+    sources = [each for each in Path(ruslo.broker.__file__).parent.rglob("*.py") if "share" not in each.parts]
     read = {name for source in sources for name in reads.findall(source.read_text()) if name in BROKER}
     assert "num.partitions" in read
     assert [name for name in read if not BROKER[name].has_effect] == []
