@@ -13,7 +13,7 @@ from ruslo.protocol.message import Message, Struct
 
 MAX_ITEMS = 100
 MAX_TEXT = 1_000
-"""A longer text is cut: clients choose names and tokens, some of them before they are authenticated."""
+"""Longer texts are shortened: clients choose names and tokens, some before they are authenticated."""
 _SECRET_FIELDS = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})
 _UUID_BYTES = 16
 
