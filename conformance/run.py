@@ -12,9 +12,10 @@ from pathlib import Path
 
 from conformance.expectations import Expectations, Surprise
 from conformance.outcomes import Outcome, read_outcomes
+from conformance.port_ranges import MAX_WORKERS
 from conformance.report import PAGE, page, record
 from conformance.test_sets import SETS, SMOKE, selectors_of
-from conformance.workers import MAX_WORKERS, Session, run_tests
+from conformance.workers import Session, run_tests
 
 OUTPUT = Path(__file__).resolve().parent.parent / "build" / "conformance"
 

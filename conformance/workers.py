@@ -11,15 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.jars import FOLDER, Target, classpath
+from conformance.port_ranges import PORTS_PER_WORKER, lock_port_range
 from conformance.test_sets import by_class
 from tests.support.tools.kafka_jars import LOG4J_CONFIG
 
 CLASSES_PER_JVM = 4
 """Few enough to keep all workers busy until the end, since the duration of a class is not known."""
-FIRST_PORT = 24_000
-PORTS_PER_WORKER = 500
-MAX_WORKERS = 8
-"""Their ports end where the kernel's ports for outgoing connections begin, at 32768, with some distance."""
 JAVA_OPTIONS = ("-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _CONSOLE = "org.junit.platform.console.ConsoleLauncher"
 
@@ -46,22 +43,17 @@ def run_tests(session: Session, selectors: Sequence[str]) -> list[Path]:
     groups = list(by_class(selectors).values())
     # Small sets are dealt out evenly.
     size = max(1, min(CLASSES_PER_JVM, -(-len(groups) // session.jobs)))
-    free_ports = [FIRST_PORT + worker * PORTS_PER_WORKER for worker in range(session.jobs)]
     running: list[subprocess.Popen[bytes]] = []
 
     def run_batch(number: int, batch: Sequence[str]) -> Path:
         results = session.folder / f"{session.target}-{number}.tsv"
         for old in session.folder.glob(f"{results.name}*"):
             old.unlink()
-        port = free_ports.pop()
-        try:
-            with results.with_suffix(".log").open("wb") as log:
-                command = _command(session, path, results, port, batch)
-                process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-                running.append(process)
-                process.wait()
-        finally:
-            free_ports.append(port)
+        with lock_port_range() as port, results.with_suffix(".log").open("wb") as log:
+            command = _command(session, path, results, port, batch)
+            process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+            running.append(process)
+            process.wait()
         return results
 
     starts = range(0, len(groups), size)
