@@ -70,6 +70,7 @@ from ruslo.broker.handlers import (
     remove_raft_voter,
     sasl_authenticate,
     sasl_handshake,
+    share_group_state,
     sync_group,
     txn_offset_commit,
     update_features,
@@ -142,6 +143,11 @@ HANDLERS: Mapping[str, Callable[..., Any]] = {
     "DescribeTopicPartitions": describe_topic_partitions.handle,
     "AddRaftVoter": forward.handle,
     "RemoveRaftVoter": forward.handle,
+    "InitializeShareGroupState": share_group_state.handle,
+    "ReadShareGroupState": share_group_state.handle,
+    "WriteShareGroupState": share_group_state.handle,
+    "DeleteShareGroupState": share_group_state.handle,
+    "ReadShareGroupStateSummary": share_group_state.handle,
 }
 
 CONTROLLER_HANDLERS: Mapping[str, Callable[..., Any]] = {

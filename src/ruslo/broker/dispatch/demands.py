@@ -73,6 +73,7 @@ DEMANDS: Mapping[str, Demand] = {
     "DeleteAcls": _ALTER,
     "DeleteGroups": Demand(resources="DELETE on the group"),
     "DeleteRecords": Demand(resources="DELETE on the topic"),
+    "DeleteShareGroupState": _CLUSTER_ACTION,
     "DeleteTopics": Demand(resources="DELETE on the topic; DESCRIBE, or the name is hidden"),
     "DescribeAcls": _DESCRIBE,
     "DescribeClientQuotas": Demand(Operation.DESCRIBE_CONFIGS),
@@ -99,6 +100,7 @@ DEMANDS: Mapping[str, Demand] = {
     "IncrementalAlterConfigs": Demand(
         resources="ALTER_CONFIGS on the topic, the group, or the cluster for brokers and loggers"
     ),
+    "InitializeShareGroupState": _CLUSTER_ACTION,
     "InitProducerId": Demand(
         resources="WRITE on the transactional id, TWO_PHASE_COMMIT for two-phase commit; without one, "
         "IDEMPOTENT_WRITE on the cluster or WRITE on any topic"
@@ -117,6 +119,8 @@ DEMANDS: Mapping[str, Demand] = {
     "OffsetForLeaderEpoch": Demand(resources="DESCRIBE on the topic, or CLUSTER_ACTION on the cluster"),
     "Produce": Demand(resources="WRITE on the topic and the transactional id"),
     "PushTelemetry": _NOTHING,
+    "ReadShareGroupState": _CLUSTER_ACTION,
+    "ReadShareGroupStateSummary": _CLUSTER_ACTION,
     "RemoveRaftVoter": _ALTER,
     "RenewDelegationToken": Demand(resources="the requester owns the token, or may renew it"),
     "SaslAuthenticate": _NOTHING,
@@ -127,5 +131,6 @@ DEMANDS: Mapping[str, Demand] = {
     "UpdateFeatures": _ALTER,
     "UpdateRaftVoter": _CLUSTER_ACTION,
     "Vote": _CLUSTER_ACTION,
+    "WriteShareGroupState": _CLUSTER_ACTION,
     "WriteTxnMarkers": Demand(resources="CLUSTER_ACTION or ALTER on the cluster"),
 }

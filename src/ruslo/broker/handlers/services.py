@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ruslo.broker.controller.producer_ids import ProducerIds
     from ruslo.broker.coordinators.groups.coordinator import GroupCoordinator
     from ruslo.broker.coordinators.runtime.internal_topic import InternalTopic
+    from ruslo.broker.coordinators.share.coordinator import ShareCoordinator
     from ruslo.broker.coordinators.txns.coordinator import TransactionCoordinator
     from ruslo.broker.coordinators.txns.markers import MarkerWriter
     from ruslo.broker.coordinators.txns.offset_commits import TransactionalOffsetCommits
@@ -119,6 +120,8 @@ class Services(NodeServices):
     transactions: TransactionCoordinator
     transactions_topic: InternalTopic
     transactional_commits: TransactionalOffsetCommits
+    shares: ShareCoordinator
+    share_state_topic: InternalTopic
     markers: MarkerWriter
     log_dir_moves: LogDirMoves
     topic_responses: TopicResponses

@@ -18,11 +18,13 @@ from ruslo.broker.controller.producer_ids import ProducerIds
 from ruslo.broker.coordinators.groups.coordinator import GroupCoordinator
 from ruslo.broker.coordinators.runtime.internal_topic import (
     OFFSETS_PLAN,
+    SHARE_STATE_PLAN,
     TRANSACTIONS_PLAN,
     InternalTopic,
     TopicPlan,
 )
 from ruslo.broker.coordinators.share.coordinator import ShareCoordinator
+from ruslo.broker.coordinators.share.persister import SharePersister
 from ruslo.broker.coordinators.txns.coordinator import TransactionCoordinator
 from ruslo.broker.coordinators.txns.markers import MarkerWriter
 from ruslo.broker.coordinators.txns.offset_commits import TransactionalOffsetCommits
@@ -280,6 +282,10 @@ class BrokerRole:
             config, shared.metadata, self.partitions, shared.clock, shared.scheduler
         )
         shared.undo.push_async_callback(self.shares.stop)
+        self._share_state_topic = self._internal_topic(SHARE_STATE_PLAN)
+        self.share_persister = SharePersister(
+            self.shares, self._share_state_topic, shared.metadata, links, config.node_id
+        )
 
     def _links(self) -> BrokerLinks:
         config = self._shared.config
@@ -341,6 +347,8 @@ class BrokerRole:
             transactional_commits=TransactionalOffsetCommits(
                 verifier, self.groups, self.partitions, lambda: shared.dynamic_config.current, shared.clock
             ),
+            shares=self.shares,
+            share_state_topic=self._share_state_topic,
             markers=self._markers,
             log_dir_moves=self._log_dir_moves,
         )

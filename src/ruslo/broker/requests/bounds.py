@@ -49,6 +49,12 @@ _BOUNDS = {
     "OffsetForLeaderEpoch": _IN_PARTS,
     # An element costs a lookup in a set.
     "DescribeLogDirs": RequestBound(8 * _MIB, 20_000),
+    # From brokers, for the partitions of a share group's topics; in parts.
+    "DeleteShareGroupState": _IN_PARTS,
+    "InitializeShareGroupState": _IN_PARTS,
+    "ReadShareGroupState": _IN_PARTS,
+    "ReadShareGroupStateSummary": _IN_PARTS,
+    "WriteShareGroupState": _IN_PARTS,
     # The controller limits the metadata records of a request; replica ids are elements too.
     "AlterPartitionReassignments": RequestBound(8 * _MIB, 20_000),
     "CreatePartitions": RequestBound(8 * _MIB, 20_000),

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from ruslo.machines.groups import errors as groups
+from ruslo.machines.share_coordinator.responses import ShareRequest, failure_of
 from ruslo.machines.txns import errors as txns
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.apis import API_BY_KEY
@@ -97,6 +98,8 @@ def error_response(request: Message, error: KafkaError, version: int) -> Message
         return groups.error_response(request, version, error.code)
     if api.name in _TRANSACTION_APIS:
         return txns.error_response(request, version, error.code)
+    if isinstance(request, ShareRequest):
+        return failure_of(request, error.code, error.message)
     response: Any = api.response()
     if not hasattr(response, "error_code"):
         return None

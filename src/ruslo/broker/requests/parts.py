@@ -31,11 +31,13 @@ class Division(NamedTuple):
 
 
 _TOPIC_PARTITIONS = Division("topics", "topics", "partitions", "partitions")
+_SHARE_PARTITIONS = Division("topics", "results", "partitions", "partitions", size=100)
 
 DIVISIONS = {
     "ConsumerGroupDescribe": (Division("group_ids", "groups"),),
     "DeleteGroups": (Division("groups_names", "results"),),
     "DeleteRecords": (_TOPIC_PARTITIONS,),
+    "DeleteShareGroupState": (_SHARE_PARTITIONS,),
     "DescribeConfigs": (
         Division("resources", "results", size=20, unique=("resource_type", "resource_name")),
     ),
@@ -44,6 +46,7 @@ DIVISIONS = {
         Division("topics", "topics", "partition_indexes", "partitions", size=20, unique=("name",)),
     ),
     "DescribeTransactions": (Division("transactional_ids", "transaction_states"),),
+    "InitializeShareGroupState": (_SHARE_PARTITIONS,),
     "FindCoordinator": (Division("coordinator_keys", "coordinators"),),
     "ListOffsets": (_TOPIC_PARTITIONS._replace(size=50),),
     # Clients request topics again that are not created yet.
@@ -53,6 +56,9 @@ DIVISIONS = {
         Division("topics", "topics", "partition_indexes", "partitions"),
     ),
     "OffsetForLeaderEpoch": (_TOPIC_PARTITIONS,),
+    "ReadShareGroupState": (_SHARE_PARTITIONS,),
+    "ReadShareGroupStateSummary": (_SHARE_PARTITIONS,),
+    "WriteShareGroupState": (_SHARE_PARTITIONS,),
 }
 
 
@@ -138,6 +144,6 @@ def merge(division: Division, responses: Sequence[Message]) -> Message:
 
 def _is_same_topic(before: Any, result: Any) -> bool:
     """Whether two results belong to one topic, as of a topic that the request names twice in a row."""
-    name = "topic" if hasattr(result, "topic") else "name"
+    name = next(name for name in ("topic", "name", "topic_id") if hasattr(result, name))
     same: bool = getattr(before, name) == getattr(result, name)
     return same

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ruslo.machines.share_coordinator.state_batches import StateBatch
-from ruslo.model.ids import Uuid, uuid_to_text
+from ruslo.model.ids import Uuid, uuid_from_text, uuid_to_text
 
 UNKNOWN_EPOCH = -1
 UNINITIALIZED_START_OFFSET = -1
@@ -23,6 +23,14 @@ class ShareKey(NamedTuple):
     def __str__(self) -> str:
         """Kafka's text of the key. Its hash chooses the partition of ``__share_group_state``."""
         return f"{self.group_id}:{uuid_to_text(self.topic_id)}:{self.partition}"
+
+    @classmethod
+    def parse(cls, text: str) -> ShareKey:
+        """The key with this text; a group id may contain colons. Raises ValueError."""
+        group_id, topic_id, partition = text.rsplit(":", 2)
+        if not group_id.strip():
+            raise ValueError("the group id is empty")
+        return cls(group_id, uuid_from_text(topic_id), int(partition))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Responses of the share coordinator: each has results by topic id and partition.
 
 The coordinator handles one share-partition at a time, in requests that name exactly one. ``split`` makes them
-from a request of a client, and ``joined`` puts their responses together.
+from the request of a broker, and ``joined`` puts their responses together. ``merged`` is the reverse of
+``split``, and ``results_by_key`` reads a response.
 """
 
 from __future__ import annotations
@@ -83,6 +84,33 @@ def split(request: ShareRequest) -> Iterator[tuple[ShareKey, ShareRequest]]:
             key = ShareKey(request.group_id, topic.topic_id, partition.partition)
             topics = [shape.request_topic(topic_id=topic.topic_id, partitions=[partition])]
             yield key, type(request)(group_id=request.group_id, topics=topics)
+
+
+def response_type(request: ShareRequest) -> type[Message]:
+    kind: type[Message] = _SHAPES[type(request)].response
+    return kind
+
+
+def merged(parts: Iterable[ShareRequest]) -> ShareRequest:
+    """One request with the share-partitions of these requests, which are of one kind and one group."""
+    parts = list(parts)
+    shape = _SHAPES[type(parts[0])]
+    topics: list[Any] = []
+    for topic in (topic for part in parts for topic in part.topics):
+        if topics and topics[-1].topic_id == topic.topic_id:
+            topics[-1].partitions += topic.partitions
+        else:
+            topics.append(shape.request_topic(topic_id=topic.topic_id, partitions=list(topic.partitions)))
+    return type(parts[0])(group_id=parts[0].group_id, topics=topics)
+
+
+def results_by_key(group_id: str, response: Any) -> dict[ShareKey, Any]:
+    """The results of a response by share-partition; each has an error code and message."""
+    return {
+        ShareKey(group_id, topic.topic_id, result.partition): result
+        for topic in response.results
+        for result in topic.partitions
+    }
 
 
 def joined(request: ShareRequest, responses: Iterable[Any]) -> Message:

@@ -116,7 +116,6 @@ INVALID_FRAMES = {
     "half a header": (struct.pack(">hhi", API_VERSIONS, 0, 1), "too short"),
     "unknown API": (struct.pack(">hhih", 4, 0, 1, -1), "API key 4"),
     "negative API": (struct.pack(">hhih", -1, 0, 1, -1), "API key -1"),
-    "not supported yet": (struct.pack(">hhih", 84, 0, 1, -1), "API key 84"),
     "version too new": (struct.pack(">hhih", 3, 99, 1, -1), "Metadata v99"),
     "version too old": (struct.pack(">hhih", 1, 3, 1, -1), "Fetch v3"),
     "negative version": (struct.pack(">hhih", 3, -1, 1, -1), "Metadata v-1"),
