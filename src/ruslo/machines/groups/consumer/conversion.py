@@ -31,8 +31,8 @@ from ruslo.machines.groups.consumer.records import (
     target_record,
 )
 from ruslo.machines.groups.consumer.replay import replay
+from ruslo.machines.groups.epoch_group import FIRST_EPOCH
 from ruslo.machines.groups.group import CONSUMER_PROTOCOL, Group
-from ruslo.machines.groups.modern import FIRST_EPOCH
 from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.records import GroupRecord
 from ruslo.machines.groups.state import ShardState

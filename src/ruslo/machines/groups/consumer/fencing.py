@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from ruslo.machines.groups.consumer import conversion, topic_hash
 from ruslo.machines.groups.consumer.group import ConsumerGroup
-from ruslo.machines.groups.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
+from ruslo.machines.groups.consumer.member import ConsumerMember
 from ruslo.machines.groups.consumer.records import (
     current_record,
     epoch_record,
     member_tombstones,
     regex_tombstone,
 )
-from ruslo.machines.groups.modern import removal
+from ruslo.machines.groups.epoch_group import STATIC_LEAVE_EPOCH, removal
 from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind

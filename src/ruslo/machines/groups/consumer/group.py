@@ -24,6 +24,7 @@ from ruslo.machines.groups.consumer import offset_checks
 from ruslo.machines.groups.consumer.member import ConsumerMember, MemberState, PartitionEpochs
 from ruslo.machines.groups.consumer.ports import AssignorFailure
 from ruslo.machines.groups.consumer.records import group_tombstones
+from ruslo.machines.groups.epoch_group import StaticMembers
 from ruslo.machines.groups.events import ResolvedRegex
 from ruslo.machines.groups.group import CONSUMER, CONSUMER_PROTOCOL, Committer
 from ruslo.machines.groups.modern import NOTHING, ModernGroup, exchanged_names, take_names
@@ -36,8 +37,7 @@ from ruslo.model.ids import Uuid, uuid_to_text
 class ConsumerGroup(ModernGroup[ConsumerMember]):
     kind: ClassVar[str] = CONSUMER
 
-    static_members: dict[str, str] = field(default_factory=dict)
-    """Member id by instance id."""
+    static_members: StaticMembers = field(default_factory=StaticMembers)
     resolved: dict[str, ResolvedRegex] = field(default_factory=dict)
     """By pattern."""
     has_partition_metadata: bool = False
@@ -93,10 +93,11 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
     # -- looking up ------------------------------------------------------------------------------------------
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        if instance_id is None:
-            return None
-        member_id = self.static_members.get(instance_id)
-        return None if member_id is None else self.members[member_id]
+        return self.static_members.owner(instance_id, self)
+
+    def identified(self, member_id: str, instance_id: str | None) -> ConsumerMember:
+        """The existing member with this id; a static member must own its instance id."""
+        return self.static_members.identified(member_id, instance_id, self)
 
     def target_of(self, member: ConsumerMember) -> Partitions:
         """The member's target; that of a static member belongs to the last owner of its instance id."""
@@ -183,22 +184,13 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
                 self._release(old)
             self._hold(member.assigned, member.epoch)
             self._hold(member.pending_revocation, member.epoch)
-        if old is not None and old.instance_id != member.instance_id:
-            self._give_up_instance(old)
-        if member.instance_id is not None:
-            self.static_members[member.instance_id] = member.member_id
+        self.static_members.give(old, member)
 
     def remove_member(self, member_id: str) -> None:
         old = self.members.pop(member_id)
         self._count(old, None)
         self._release(old)
-        self._give_up_instance(old)
-
-    def _give_up_instance(self, member: ConsumerMember) -> None:
-        """Free the instance id, unless another member owns it by now."""
-        instance_id = member.instance_id
-        if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
-            del self.static_members[instance_id]
+        self.static_members.give_up(old)
 
     def put_regex(self, regex: str, resolved: ResolvedRegex) -> None:
         self.remove_regex(regex)

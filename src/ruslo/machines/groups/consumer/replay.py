@@ -12,12 +12,8 @@ from typing import TypeAlias
 
 from ruslo.machines.groups.classic.group import ClassicGroup
 from ruslo.machines.groups.consumer.group import ConsumerGroup
-from ruslo.machines.groups.consumer.member import (
-    LEAVE_EPOCH,
-    ConsumerMember,
-    with_assignment,
-    with_metadata,
-)
+from ruslo.machines.groups.consumer.member import ConsumerMember, with_assignment, with_metadata
+from ruslo.machines.groups.epoch_group import LEAVE_EPOCH
 from ruslo.machines.groups.events import ResolvedRegex
 from ruslo.machines.groups.group import Group
 from ruslo.machines.groups.records import GroupRecord
