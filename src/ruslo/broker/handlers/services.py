@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ruslo.broker.controller.liveness_probes import LivenessProbes
     from ruslo.broker.controller.producer_ids import ProducerIds
     from ruslo.broker.coordinators.groups.coordinator import GroupCoordinator
+    from ruslo.broker.coordinators.groups.internal_topics import InternalTopicCreator
     from ruslo.broker.coordinators.runtime.internal_topic import InternalTopic
     from ruslo.broker.coordinators.share.coordinator import ShareCoordinator
     from ruslo.broker.coordinators.txns.coordinator import TransactionCoordinator
@@ -117,6 +118,8 @@ class Services(NodeServices):
     logs: LogManager
     producer_ids: ProducerIds
     offsets_topic: InternalTopic
+    streams_topics: InternalTopicCreator
+    """Creates the internal topics of streams groups."""
     transactions: TransactionCoordinator
     transactions_topic: InternalTopic
     transactional_commits: TransactionalOffsetCommits

@@ -16,6 +16,7 @@ from ruslo.broker.controller.directory_assignments import DirectoryAssignments
 from ruslo.broker.controller.gateway import ControllerGateway
 from ruslo.broker.controller.producer_ids import ProducerIds
 from ruslo.broker.coordinators.groups.coordinator import GroupCoordinator
+from ruslo.broker.coordinators.groups.internal_topics import InternalTopicCreator
 from ruslo.broker.coordinators.runtime.internal_topic import (
     OFFSETS_PLAN,
     SHARE_STATE_PLAN,
@@ -258,6 +259,8 @@ class BrokerRole:
             authorization=shared.authorization,
         )
         shared.undo.push_async_callback(self.groups.stop)
+        self._streams_topics = InternalTopicCreator(self._gateway, shared.clock)
+        shared.undo.push_async_callback(self._streams_topics.stop)
         self._markers = MarkerWriter(
             self.partitions, self.groups, shared.clock, shared.scheduler, config.int("request.timeout.ms")
         )
@@ -342,6 +345,7 @@ class BrokerRole:
             check_config=shared.security.check,
             gateway=self._gateway,
             offsets_topic=self._internal_topic(OFFSETS_PLAN),
+            streams_topics=self._streams_topics,
             transactions=self.transactions,
             transactions_topic=self._internal_topic(TRANSACTIONS_PLAN),
             transactional_commits=TransactionalOffsetCommits(

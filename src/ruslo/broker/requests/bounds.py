@@ -63,6 +63,9 @@ _BOUNDS = {
     "AlterPartition": _IN_PARTS,
     "AssignReplicasToDirs": _IN_PARTS,
     "ConsumerGroupHeartbeat": RequestBound(8 * _MIB, 30_000),
+    "StreamsGroupDescribe": _IN_PARTS,
+    # A topology with the configs of its internal topics.
+    "StreamsGroupHeartbeat": RequestBound(8 * _MIB, 20_000),
     "WriteTxnMarkers": RequestBound(8 * _MIB, 20_000),
     # A few names: protocols of a member, filters, features.
     "JoinGroup": RequestBound(32 * _MIB, 1_000),
