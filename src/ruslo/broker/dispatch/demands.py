@@ -125,6 +125,8 @@ DEMANDS: Mapping[str, Demand] = {
     "RenewDelegationToken": Demand(resources="the requester owns the token, or may renew it"),
     "SaslAuthenticate": _NOTHING,
     "SaslHandshake": _NOTHING,
+    "ShareAcknowledge": Demand(resources="READ on the group and the topics"),
+    "ShareFetch": Demand(resources="READ on the group and the topics"),
     "SyncGroup": _READ_GROUP,
     "TxnOffsetCommit": Demand(resources="WRITE on the transactional id; READ on the group and the topics"),
     "UnregisterBroker": _ALTER,
