@@ -131,6 +131,8 @@ DEMANDS: Mapping[str, Demand] = {
         "internal topics that do not exist"
     ),
     "StreamsGroupTopologyDescriptionUpdate": _READ_GROUP,
+    "ShareAcknowledge": Demand(resources="READ on the group and the topics"),
+    "ShareFetch": Demand(resources="READ on the group and the topics"),
     "SyncGroup": _READ_GROUP,
     "TxnOffsetCommit": Demand(resources="WRITE on the transactional id; READ on the group and the topics"),
     "UnregisterBroker": _ALTER,

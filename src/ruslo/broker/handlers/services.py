@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ruslo.broker.scheduling.scheduler import Scheduler
     from ruslo.broker.security.audit_log import AuditLog
     from ruslo.broker.security.authentication import Authentication
+    from ruslo.broker.share_partitions.manager import SharePartitionManager
     from ruslo.broker.telemetry.client_telemetry import ClientTelemetry
     from ruslo.config.broker import BrokerConfig
     from ruslo.storage.log_manager import LogManager
@@ -125,6 +126,7 @@ class Services(NodeServices):
     transactional_commits: TransactionalOffsetCommits
     shares: ShareCoordinator
     share_state_topic: InternalTopic
+    share_partitions: SharePartitionManager
     markers: MarkerWriter
     log_dir_moves: LogDirMoves
     topic_responses: TopicResponses

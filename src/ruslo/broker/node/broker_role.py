@@ -63,6 +63,7 @@ from ruslo.broker.partitions.scrubber import Scrubber
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.partitions.txn_verification import TransactionVerifier
 from ruslo.broker.quorum.metadata_evidence import MetadataEvidence
+from ruslo.broker.share_partitions.manager import SharePartitionManager
 from ruslo.broker.telemetry.client_telemetry import ClientTelemetry
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.fetch_session import FetchSessionCache
@@ -289,6 +290,15 @@ class BrokerRole:
         self.share_persister = SharePersister(
             self.shares, self._share_state_topic, shared.metadata, links, config.node_id
         )
+        self.share_partitions = SharePartitionManager(
+            shared.dynamic_config,
+            shared.metadata,
+            self.partitions,
+            self.share_persister,
+            shared.clock,
+            shared.scheduler,
+        )
+        shared.undo.push_async_callback(self.share_partitions.stop)
 
     def _links(self) -> BrokerLinks:
         config = self._shared.config
@@ -353,6 +363,7 @@ class BrokerRole:
             ),
             shares=self.shares,
             share_state_topic=self._share_state_topic,
+            share_partitions=self.share_partitions,
             markers=self._markers,
             log_dir_moves=self._log_dir_moves,
         )
