@@ -87,6 +87,13 @@ async def describe(client: RawClient, transactional_id: str) -> TransactionState
     return (await client.call(request, DescribeTransactionsResponse)).transaction_states[0]
 
 
+async def wait_for_state(client: RawClient, transactional_id: str, state: str) -> None:
+    while True:
+        if (await describe(client, transactional_id)).transaction_state == state:
+            return
+        await asyncio.sleep(0.05)
+
+
 async def highest_version(client: RawClient) -> int:
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
     response = await client.call(request, ApiVersionsResponse, 4)
@@ -122,8 +129,7 @@ async def _without_timeout(node: Node) -> None:
         await begin(client, "two-phase", first)
         # The other transaction starts later with a longer timeout, and is aborted.
         await begin(client, "plain", await init(client, "plain", two_phase=False))
-        while (await describe(client, "plain")).transaction_state != "CompleteAbort":
-            await asyncio.sleep(0.05)
+        await wait_for_state(client, "plain", "CompleteAbort")
         described = await describe(client, "two-phase")
         assert (described.transaction_state, described.transaction_timeout_ms) == ("Ongoing", NO_TIMEOUT_MS)
         # It cannot be kept, and a producer that does not ask for that aborts it.
