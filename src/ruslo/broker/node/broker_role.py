@@ -347,7 +347,7 @@ class BrokerRole:
             assignor_error=self.groups.assignor_error,
             groups=self.groups,
             lost_data=shared.logs.lost_data,
-            apis=broker_catalog(),
+            apis=broker_catalog(unstable=config.bool("unstable.api.versions.enable")),
             authentication=shared.authentication,
             audit=shared.audit,
             authorization=shared.authorization,
@@ -388,7 +388,8 @@ class BrokerRole:
         )
         shared.dynamic_config.subscribe(lambda current: self._server.limit(server_limits(current)))
         await self.lifecycle.unfence()
-        dispatcher = Dispatcher(services, broker_apis(produce, fetch), requests)
+        apis = broker_apis(produce, fetch, unstable=shared.config.bool("unstable.api.versions.enable"))
+        dispatcher = Dispatcher(services, apis, requests)
         unauthenticated = Dispatcher(services, unauthenticated_apis(), requests)
         await self._server.start(dispatcher.handle_frame, unauthenticated.handle_frame)
         # Connections close before anything that serves them; closing a server twice is harmless.
