@@ -30,6 +30,7 @@ from ruslo.machines.groups.consumer.member import (
 )
 from ruslo.machines.groups.consumer.reconcile import Owned
 from ruslo.machines.groups.events import RequestInfo
+from ruslo.machines.groups.group import not_found
 from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
@@ -69,9 +70,9 @@ def _check(shard: ShardState, request: ConsumerGroupHeartbeatRequest, version: i
     epoch = request.member_epoch
     needs_id = version >= MEMBER_ID_REQUIRED_MIN_VERSION or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH
     if needs_id and not request.member_id:
-        raise _invalid("MemberId is empty")
+        raise _invalid("MemberId can't be empty.")
     if not request.group_id:
-        raise _invalid("GroupId is empty")
+        raise _invalid("GroupId can't be empty.")
     if request.instance_id == "":
         raise _invalid("InstanceId is empty. Use null for a dynamic member.")
     if request.rack_id == "":
@@ -231,4 +232,4 @@ def _invalid(message: str) -> KafkaError:
 
 
 def _not_found(group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id!r} does not exist")
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, not_found(group_id))
