@@ -20,6 +20,11 @@ CONSUMER_PROTOCOL = "consumer"
 STREAMS_PROTOCOL = "streams"
 
 
+def not_found(group_id: str) -> str:
+    """Kafka's words: tools compare the message."""
+    return f"Group {group_id} not found."
+
+
 class Committer(NamedTuple):
     """The member that commits offsets, as the request names it."""
 
