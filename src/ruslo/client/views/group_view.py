@@ -112,7 +112,10 @@ def rows_of(survey: GroupSurvey) -> list[GroupRow]:
 
 
 async def describe_group(admin: Admin, group_id: str) -> GroupView:
-    description = await describe_one(admin, group_id)
+    return await view_of(admin, await describe_one(admin, group_id))
+
+
+async def view_of(admin: Admin, description: GroupDescription) -> GroupView:
     return GroupView(
         description,
         await coordinator_address(admin, description),

@@ -59,7 +59,10 @@ class StreamsGroupView(GroupView):
 
 
 async def describe_streams_group(admin: Admin, group_id: str) -> StreamsGroupView:
-    description = value_of((await admin.streams_groups.describe([group_id]))[group_id])
+    return await streams_view_of(admin, value_of((await admin.streams_groups.describe([group_id]))[group_id]))
+
+
+async def streams_view_of(admin: Admin, description: StreamsGroupDescription) -> StreamsGroupView:
     partitions = await partition_rows(admin, description)
     return StreamsGroupView(
         description=description,
