@@ -30,12 +30,14 @@ async def found_group(console: Console, group_id: str) -> GroupDescription:
     return found
 
 
-def shown_members(members: Sequence[GroupMember]) -> dict[str, object]:
-    """The members for a template, with their assigned partitions by topic."""
-    return {
-        "members": [
-            (member, None if member.assignment is None else shown_by_topic(member.assignment))
-            for member in members[:MEMBERS_MAX]
-        ],
-        "members_left": max(0, len(members) - MEMBERS_MAX),
-    }
+def shown_members(members: Sequence[GroupMember]) -> list[tuple[GroupMember, list[tuple[str, str]] | None]]:
+    """The first members with their assigned partitions by topic; None if those cannot be decoded."""
+    return [
+        (member, None if member.assignment is None else shown_by_topic(member.assignment))
+        for member in members[:MEMBERS_MAX]
+    ]
+
+
+def members_left(members: Sequence[GroupMember]) -> int:
+    """The number of members that a page does not show."""
+    return max(0, len(members) - MEMBERS_MAX)

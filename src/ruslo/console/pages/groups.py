@@ -23,6 +23,7 @@ from ruslo.console.pages.group_pages import (
     UPDATE_TIMEOUT_S,
     found_group,
     group_of,
+    members_left,
     shown_members,
 )
 from ruslo.console.render import link
@@ -60,7 +61,14 @@ async def group(request: Request) -> Response:
         return await streams_groups.page(request, console, found)
     view = await view_of(console.admin, found)
     console.lags.add(group_id, view.lag, view.lag_seconds)
-    return console.page(request, "group.html", group=group_id, view=view, **shown_members(found.members))
+    return console.page(
+        request,
+        "group.html",
+        group=group_id,
+        view=view,
+        members=shown_members(found.members),
+        members_left=members_left(found.members),
+    )
 
 
 async def live(request: Request) -> Response:

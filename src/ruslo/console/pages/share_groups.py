@@ -13,13 +13,19 @@ from ruslo.console.console import Console
 from ruslo.console.events import event
 from ruslo.console.formats import count
 from ruslo.console.lag_history import LagSample
-from ruslo.console.pages.group_pages import UPDATE_INTERVAL_S, UPDATE_TIMEOUT_S, shown_members
+from ruslo.console.pages.group_pages import UPDATE_INTERVAL_S, UPDATE_TIMEOUT_S, members_left, shown_members
 
 
 async def page(request: Request, console: Console, group_id: str) -> Response:
     view = await _view(console, group_id)
+    members = view.description.members
     return console.page(
-        request, "share_group.html", group=group_id, view=view, **shown_members(view.description.members)
+        request,
+        "share_group.html",
+        group=group_id,
+        view=view,
+        members=shown_members(members),
+        members_left=members_left(members),
     )
 
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from ruslo.client.admin.streams_group_descriptions import StreamsGroupDescription
 from ruslo.client.views.streams_group_view import shown_tasks, streams_view_of
 from ruslo.console.console import Console
-from ruslo.console.pages.group_pages import MEMBERS_MAX
+from ruslo.console.pages.group_pages import MEMBERS_MAX, members_left
 
 
 async def page(request: Request, console: Console, found: StreamsGroupDescription) -> Response:
@@ -35,5 +35,5 @@ async def page(request: Request, console: Console, found: StreamsGroupDescriptio
             )
             for member in found.members[:MEMBERS_MAX]
         ],
-        members_left=max(0, len(found.members) - MEMBERS_MAX),
+        members_left=members_left(found.members),
     )
