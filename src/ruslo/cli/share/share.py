@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 
 from ruslo.cli.arguments.options import examples
+from ruslo.cli.share.by_hand import reject, release
 from ruslo.cli.share.config import config
+from ruslo.cli.share.consume import consume
 from ruslo.cli.share.delete import delete
 from ruslo.cli.share.delete_offsets import delete_offsets
 from ruslo.cli.share.describe import describe
@@ -30,6 +32,9 @@ for command in (
     list_groups,
     describe,
     offsets,
+    consume,
+    reject,
+    release,
     reset_offsets,
     delete,
     delete_offsets,
