@@ -16,6 +16,9 @@ import org.apache.kafka.streams.state.KeyValueStore;
  * counts are a store with a changelog, and every new count is written to the output.
  *
  *   CountingStreams BOOTSTRAP APPLICATION_ID INPUT OUTPUT STATE_DIRECTORY [GROUP_PROTOCOL [CONFIG=VALUE...]]
+ *   CountingStreams BOOTSTRAP APPLICATION_ID INPUT OUTPUT STATE_DIRECTORY [KEY=VALUE...]
+ *
+ * The pairs are more settings of Kafka Streams, such as group.protocol=streams.
  */
 public final class CountingStreams {
     public static void main(String[] arguments) throws InterruptedException {
@@ -38,6 +41,11 @@ public final class CountingStreams {
         }
         for (int index = 6; index < arguments.length; index++) {
             String[] pair = arguments[index].split("=", 2);
+            config.put(pair[0], pair[1]);
+        }
+
+        for (int at = 5; at < arguments.length; at++) {
+            String[] pair = arguments[at].split("=", 2);
             config.put(pair[0], pair[1]);
         }
 
