@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ruslo.machines.groups.consumer import topic_hash
-from ruslo.machines.groups.modern import removal
+from ruslo.machines.groups.epoch_group import removal
 from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.share.group import ShareGroup
 from ruslo.machines.groups.share.member import ShareMember
