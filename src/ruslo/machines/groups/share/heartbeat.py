@@ -11,12 +11,13 @@ from dataclasses import replace
 
 from ruslo.machines.assignors.spec import Partitions
 from ruslo.machines.groups.consumer import topic_hash
+from ruslo.machines.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH, check_room
 from ruslo.machines.groups.events import RequestInfo
 from ruslo.machines.groups.modern import existing_topic_ids
 from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.share import fencing, initialization, target
 from ruslo.machines.groups.share.group import CHECK_NOW_MS, ShareGroup, filtered
-from ruslo.machines.groups.share.member import JOIN_EPOCH, LEAVE_EPOCH, ShareMember
+from ruslo.machines.groups.share.member import ShareMember
 from ruslo.machines.groups.share.records import current_record, epoch_record, member_record
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
@@ -106,12 +107,7 @@ def _joined(shard: ShardState, request: ShareGroupHeartbeatRequest) -> tuple[Sha
         group = ShareGroup(request.group_id)
     if not isinstance(group, ShareGroup):
         raise _not_found(request.group_id)
-    limit = shard.settings.share_max_size
-    if len(group.members) >= limit and request.member_id not in group.members:
-        raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"Group {group.group_id!r} has {len(group.members)} members, the maximum of group.share.max.size",
-        )
+    check_room(group, request.member_id, shard.settings.share_max_size)
     if joins:
         return group, group.members.get(request.member_id) or ShareMember(request.member_id)
     member = group.member(request.member_id)

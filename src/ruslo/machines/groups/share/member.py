@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ruslo.machines.assignors.spec import Partitions
+from ruslo.machines.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH
 from ruslo.protocol.messages.share_group_current_member_assignment_value import (
     ShareGroupCurrentMemberAssignmentValue,
 )
@@ -17,8 +18,6 @@ from ruslo.protocol.messages.share_group_current_member_assignment_value import 
 )
 from ruslo.protocol.messages.share_group_member_metadata_value import ShareGroupMemberMetadataValue
 
-LEAVE_EPOCH = -1
-JOIN_EPOCH = 0
 STABLE = 0
 """The only state of records; Kafka's consumer groups have others."""
 

@@ -8,16 +8,11 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import TypeAlias
 
+from ruslo.machines.groups.epoch_group import LEAVE_EPOCH
 from ruslo.machines.groups.group import Group
 from ruslo.machines.groups.records import GroupRecord
 from ruslo.machines.groups.share.group import ShareGroup
-from ruslo.machines.groups.share.member import (
-    LEAVE_EPOCH,
-    STABLE,
-    ShareMember,
-    with_assignment,
-    with_metadata,
-)
+from ruslo.machines.groups.share.member import STABLE, ShareMember, with_assignment, with_metadata
 from ruslo.machines.groups.share.partition_states import PartitionStates, states_of
 from ruslo.model.errors import CorruptLogError
 from ruslo.protocol.messages.share_group_current_member_assignment_key import (
