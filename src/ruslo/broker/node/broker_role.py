@@ -46,6 +46,7 @@ from ruslo.broker.metrics.partition_source import (
     replica_families,
     scrub_families,
 )
+from ruslo.broker.metrics.share_source import share_families
 from ruslo.broker.metrics.traffic_source import traffic_families
 from ruslo.broker.node.server_limits import server_limits
 from ruslo.broker.node.shared_components import SharedComponents
@@ -306,6 +307,7 @@ class BrokerRole:
             shared.scheduler,
         )
         shared.undo.push_async_callback(self.share_partitions.stop)
+        shared.metrics.add(lambda: share_families(self.share_partitions))
 
     def _links(self) -> BrokerLinks:
         config = self._shared.config
