@@ -25,13 +25,13 @@ NODE_HEIGHT = 46.0
 NODE_PADDING = 13.0
 MARGIN = 6.0
 TOPICS_IN_LABEL = 20
-LARGE_WIDTH = 1000.0
-"""Wider drawings shrink to this width, and scroll on smaller screens."""
+SHRINKING_WIDTHS = range(1000, 1400)
+"""Drawings that may shrink to the width of a page; wider ones would become illegible, so they scroll."""
 CYLINDERS = frozenset({Kind.STORE, Kind.CHANGELOG_TOPIC})
 
 _SVG = Markup(
-    '<svg class="topology{large}" role="group" aria-labelledby="topology-title" aria-describedby="topology-summary" '
-    'width="{width:.0f}" height="{height:.0f}" viewBox="{left} {left} {width:.0f} {height:.0f}">'
+    '<svg class="topology{shrinking}" role="group" aria-labelledby="topology-title" '
+    'aria-describedby="topology-summary" width="{width:.0f}" height="{height:.0f}" viewBox="{left} {left} {width:.0f} {height:.0f}">'
     '<title id="topology-title">Topology of {group}</title><desc id="topology-summary">{summary}</desc>'
     '<defs><marker id="topology-arrow" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="7" '
     'markerHeight="7" orient="auto"><path d="M0 0.8 8 4 0 7.2z"/></marker></defs>{parts}</svg>'
@@ -62,7 +62,7 @@ def topology_svg(graph: TopologyGraph, group_id: str) -> Markup:
         width=drawing.layout.size.width + 2 * MARGIN,
         height=drawing.layout.size.height + 2 * MARGIN,
         left=-MARGIN,
-        large=" large" if drawing.layout.size.width > LARGE_WIDTH else "",
+        shrinking=" shrinking" if int(drawing.layout.size.width) in SHRINKING_WIDTHS else "",
         group=visible(group_id),
         summary=_summary(graph),
         parts=Markup().join(
