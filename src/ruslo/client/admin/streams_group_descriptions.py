@@ -57,6 +57,11 @@ class StreamsMember(GroupMember):
     """How far each task has restored its state, if members report it."""
     task_end_offsets: Mapping[Task, int]
 
+    @property
+    def thread(self) -> str:
+        """``StreamThread-1`` of a client id like ``APPLICATION-PROCESS-StreamThread-1-consumer``."""
+        return self.client_id.partition(f"{self.process_id}-")[2].removesuffix("-consumer") or self.client_id
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsGroupDescription(GroupDescription):
