@@ -7,6 +7,7 @@ from typing import Self
 from ruslo.client.admin.acls import Acls
 from ruslo.client.admin.brokers import Brokers
 from ruslo.client.admin.configs import Configs
+from ruslo.client.admin.features import Features
 from ruslo.client.admin.group_offsets import GroupOffsets
 from ruslo.client.admin.groups import Groups
 from ruslo.client.admin.leader_elections import LeaderElections
@@ -42,6 +43,7 @@ class Admin:
         self.configs = Configs(self.cluster)
         self.offsets = Offsets(self.cluster)
         self.brokers = Brokers(self.cluster)
+        self.features = Features(self.cluster)
         self.reassignments = Reassignments(self.cluster)
         self.leader_elections = LeaderElections(self.cluster)
         self.quorum = QuorumAdmin(self.cluster)
