@@ -31,7 +31,8 @@ CYLINDERS = frozenset({Kind.STORE, Kind.CHANGELOG_TOPIC})
 
 _SVG = Markup(
     '<svg class="topology{shrinking}" role="group" aria-labelledby="topology-title" '
-    'aria-describedby="topology-summary" width="{width:.0f}" height="{height:.0f}" viewBox="{left} {left} {width:.0f} {height:.0f}">'
+    'aria-describedby="topology-summary" width="{width:.0f}" height="{height:.0f}" '
+    'viewBox="{left} {left} {width:.0f} {height:.0f}">'
     '<title id="topology-title">Topology of {group}</title><desc id="topology-summary">{summary}</desc>'
     '<defs><marker id="topology-arrow" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="7" '
     'markerHeight="7" orient="auto"><path d="M0 0.8 8 4 0 7.2z"/></marker></defs>{parts}</svg>'

@@ -6,10 +6,17 @@ known if a member has described them (KIP-1331).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
+
+from ruslo.client.admin.topology_description import (
+    GLOBAL_STORES,
+    DescribedNode,
+    DescribedNodes,
+    NodeType,
+)
 
 NODES_MAX = 200
 
@@ -42,18 +49,6 @@ class SubtopologyTopics(Protocol):
     def repartition_source_topics(self) -> Sequence[str]: ...
     @property
     def changelog_topics(self) -> Sequence[str]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class DescribedNode:
-    """A node of a subtopology in the topology description."""
-
-    name: str
-    kind: Kind
-    topics: tuple[str, ...] = ()
-    """The topics that a source reads or a sink writes; empty if they are determined at run time."""
-    stores: tuple[str, ...] = ()
-    successors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +89,7 @@ class TopologyGraph:
 
 def topology_graph(
     subtopologies: Iterable[SubtopologyTopics],
-    described: Mapping[str, Sequence[DescribedNode]] | None = None,
+    described: DescribedNodes | None = None,
     nodes_max: int = NODES_MAX,
 ) -> TopologyGraph:
     """The graph, folded until it has at most ``nodes_max`` nodes.
@@ -114,67 +109,91 @@ def topology_graph(
     return folded
 
 
+_KINDS = {
+    NodeType.SOURCE: Kind.SOURCE,
+    NodeType.PROCESSOR: Kind.PROCESSOR,
+    NodeType.SINK: Kind.SINK,
+}
+
+
 class _Builder:
-    def __init__(
-        self, subtopologies: Sequence[SubtopologyTopics], described: Mapping[str, Sequence[DescribedNode]]
-    ) -> None:
+    def __init__(self, subtopologies: Sequence[SubtopologyTopics], described: DescribedNodes) -> None:
         self.graph = TopologyGraph()
         for each in subtopologies:
             self._add(Node(_subtopology(each.subtopology_id), Kind.SUBTOPOLOGY, each.subtopology_id))
         for each in subtopologies:
-            self._add_subtopology(each, described.get(each.subtopology_id, ()))
+            for name in each.source_topics:
+                self._topic(name, Kind.SOURCE_TOPIC)
+            for name in (*each.repartition_source_topics, *each.repartition_sink_topics):
+                self._topic(name, Kind.REPARTITION_TOPIC)
+        for each in subtopologies:
+            inside = described.get(each.subtopology_id, ())
+            internal = (*each.repartition_source_topics, *each.repartition_sink_topics)
+            readers, writers = self._add_inside(each.subtopology_id, inside, internal)
+            self._connect_topics(each, readers, writers)
+        if described.get(GLOBAL_STORES):
+            self._add(Node(_subtopology(GLOBAL_STORES), Kind.SUBTOPOLOGY, GLOBAL_STORES))
+            self._add_inside(GLOBAL_STORES, described[GLOBAL_STORES], ())
 
     def _add(self, node: Node) -> str:
         self.graph.nodes.setdefault(node.node_id, node)
         return node.node_id
 
-    def _connect(self, start: str, end: str, *, is_state: bool = False) -> None:
-        self.graph.edges[Edge(start, end, is_state)] = None
-
     def _topic(self, name: str, kind: Kind) -> str:
         return self._add(Node(f"topic {name}", kind, name))
 
-    def _add_subtopology(self, found: SubtopologyTopics, inside: Sequence[DescribedNode]) -> None:
-        box = _subtopology(found.subtopology_id)
-        node_ids = {node.name: f"{box} {node.name}" for node in inside}
-        for name in found.source_topics:
-            self._topic(name, Kind.SOURCE_TOPIC)
-        for name in (*found.repartition_source_topics, *found.repartition_sink_topics):
-            self._topic(name, Kind.REPARTITION_TOPIC)
+    def _connect(self, start: str, end: str, *, is_state: bool = False) -> None:
+        self.graph.edges[Edge(start, end, is_state)] = None
+
+    def _add_inside(
+        self, subtopology_id: str, inside: Sequence[DescribedNode], internal: Sequence[str]
+    ) -> tuple[set[str], set[str]]:
+        """Add the processors; the topics that they read and write."""
+        box = _subtopology(subtopology_id)
+        node_ids = {node.name: f"{box} node {node.name}" for node in inside}
+        readers, writers = set[str](), set[str]()
         for node in inside:
-            self._add(Node(node_ids[node.name], node.kind, node.name, box))
-        readers: dict[str, list[str]] = {}
-        writers: dict[str, list[str]] = {}
-        stores: dict[str, str] = {}
+            self._add(Node(node_ids[node.name], _KINDS[node.node_type], node.name, box))
         for node in inside:
             node_id = node_ids[node.name]
             for successor in node.successors:
                 if successor in node_ids:
                     self._connect(node_id, node_ids[successor])
             for store in node.stores:
-                stores[store] = self._add(Node(f"{box} store {store}", Kind.STORE, store, box))
-                self._connect(node_id, stores[store], is_state=True)
-            by_topic = readers if node.kind is Kind.SOURCE else writers
-            for topic in node.topics:
-                self._topic(topic, Kind.SOURCE_TOPIC if node.kind is Kind.SOURCE else Kind.SINK_TOPIC)
-                by_topic.setdefault(topic, []).append(node_id)
+                store_id = self._add(Node(_store(box, store), Kind.STORE, store, box))
+                self._connect(node_id, store_id, is_state=True)
+            for name in node.topics:
+                # The description has internal topics without the application id.
+                topic = next((each for each in internal if each.endswith(f"-{name}")), name)
+                if node.node_type is NodeType.SOURCE:
+                    readers.add(topic)
+                    self._connect(self._topic(topic, Kind.SOURCE_TOPIC), node_id)
+                else:
+                    writers.add(topic)
+                    self._connect(node_id, self._topic(topic, Kind.SINK_TOPIC))
+        return readers, writers
+
+    def _connect_topics(self, found: SubtopologyTopics, readers: set[str], writers: set[str]) -> None:
+        """Connect the subtopology itself to topics that none of its processors is known to use."""
+        box = _subtopology(found.subtopology_id)
         for topic in (*found.source_topics, *found.repartition_source_topics):
-            readers.setdefault(topic, [box])
+            if topic not in readers:
+                self._connect(f"topic {topic}", box)
         for topic in found.repartition_sink_topics:
-            writers.setdefault(topic, [box])
-        for topic, node_list in readers.items():
-            for node_id in node_list:
-                self._connect(f"topic {topic}", node_id)
-        for topic, node_list in writers.items():
-            for node_id in node_list:
-                self._connect(node_id, f"topic {topic}")
-        for name in found.changelog_topics:
-            changelog = self._topic(name, Kind.CHANGELOG_TOPIC)
-            store_id = next(
-                (each for store, each in stores.items() if name.endswith(f"-{store}-changelog")), box
-            )
-            # With optimization a store may restore from its source topic.
-            self._connect(store_id, changelog, is_state=True)
+            if topic not in writers:
+                self._connect(box, f"topic {topic}")
+        stores = [
+            node for node in self.graph.nodes.values() if node.parent == box and node.kind is Kind.STORE
+        ]
+        for topic in found.changelog_topics:
+            store = next((each for each in stores if topic.endswith(f"-{each.name}-changelog")), None)
+            # With optimization a store may be restored from its source topic.
+            changelog = self._topic(topic, Kind.CHANGELOG_TOPIC)
+            self._connect(box if store is None else store.node_id, changelog, is_state=True)
+
+
+def _store(box: str, name: str) -> str:
+    return f"{box} store {name}"
 
 
 def _subtopology(subtopology_id: str) -> str:
