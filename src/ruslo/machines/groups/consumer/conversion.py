@@ -20,7 +20,7 @@ from ruslo.machines.groups.consumer.embedded import (
     read_subscription,
     write_assignment,
 )
-from ruslo.machines.groups.consumer.group import FIRST_EPOCH, ConsumerGroup
+from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.member import ClassicPart, ConsumerMember
 from ruslo.machines.groups.consumer.records import (
     current_record,
@@ -31,6 +31,7 @@ from ruslo.machines.groups.consumer.records import (
     target_record,
 )
 from ruslo.machines.groups.consumer.replay import replay
+from ruslo.machines.groups.epoch_group import FIRST_EPOCH
 from ruslo.machines.groups.group import CONSUMER_PROTOCOL, Group
 from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.records import GroupRecord
