@@ -16,6 +16,7 @@ from ruslo.broker.controller.directory_assignments import DirectoryAssignments
 from ruslo.broker.controller.gateway import ControllerGateway
 from ruslo.broker.controller.producer_ids import ProducerIds
 from ruslo.broker.coordinators.groups.coordinator import GroupCoordinator
+from ruslo.broker.coordinators.groups.internal_topics import InternalTopicCreator
 from ruslo.broker.coordinators.runtime.internal_topic import (
     OFFSETS_PLAN,
     SHARE_STATE_PLAN,
@@ -62,6 +63,7 @@ from ruslo.broker.partitions.scrubber import Scrubber
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.partitions.txn_verification import TransactionVerifier
 from ruslo.broker.quorum.metadata_evidence import MetadataEvidence
+from ruslo.broker.share_partitions.manager import SharePartitionManager
 from ruslo.broker.telemetry.client_telemetry import ClientTelemetry
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.fetch_session import FetchSessionCache
@@ -258,6 +260,8 @@ class BrokerRole:
             authorization=shared.authorization,
         )
         shared.undo.push_async_callback(self.groups.stop)
+        self._streams_topics = InternalTopicCreator(self._gateway, shared.clock)
+        shared.undo.push_async_callback(self._streams_topics.stop)
         self._markers = MarkerWriter(
             self.partitions, self.groups, shared.clock, shared.scheduler, config.int("request.timeout.ms")
         )
@@ -286,6 +290,15 @@ class BrokerRole:
         self.share_persister = SharePersister(
             self.shares, self._share_state_topic, shared.metadata, links, config.node_id
         )
+        self.share_partitions = SharePartitionManager(
+            shared.dynamic_config,
+            shared.metadata,
+            self.partitions,
+            self.share_persister,
+            shared.clock,
+            shared.scheduler,
+        )
+        shared.undo.push_async_callback(self.share_partitions.stop)
 
     def _links(self) -> BrokerLinks:
         config = self._shared.config
@@ -334,7 +347,7 @@ class BrokerRole:
             assignor_error=self.groups.assignor_error,
             groups=self.groups,
             lost_data=shared.logs.lost_data,
-            apis=broker_catalog(),
+            apis=broker_catalog(unstable=config.bool("unstable.api.versions.enable")),
             authentication=shared.authentication,
             audit=shared.audit,
             authorization=shared.authorization,
@@ -342,6 +355,7 @@ class BrokerRole:
             check_config=shared.security.check,
             gateway=self._gateway,
             offsets_topic=self._internal_topic(OFFSETS_PLAN),
+            streams_topics=self._streams_topics,
             transactions=self.transactions,
             transactions_topic=self._internal_topic(TRANSACTIONS_PLAN),
             transactional_commits=TransactionalOffsetCommits(
@@ -349,6 +363,7 @@ class BrokerRole:
             ),
             shares=self.shares,
             share_state_topic=self._share_state_topic,
+            share_partitions=self.share_partitions,
             markers=self._markers,
             log_dir_moves=self._log_dir_moves,
         )
@@ -373,7 +388,8 @@ class BrokerRole:
         )
         shared.dynamic_config.subscribe(lambda current: self._server.limit(server_limits(current)))
         await self.lifecycle.unfence()
-        dispatcher = Dispatcher(services, broker_apis(produce, fetch), requests)
+        apis = broker_apis(produce, fetch, unstable=shared.config.bool("unstable.api.versions.enable"))
+        dispatcher = Dispatcher(services, apis, requests)
         unauthenticated = Dispatcher(services, unauthenticated_apis(), requests)
         await self._server.start(dispatcher.handle_frame, unauthenticated.handle_frame)
         # Connections close before anything that serves them; closing a server twice is harmless.

@@ -336,8 +336,8 @@ _BUILDERS: dict[type[Message], _Builder] = {
 }
 _GROUP_APIS = (
     "ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "DeleteGroups", "DescribeGroups", "Heartbeat",
-    "JoinGroup", "LeaveGroup", "ListGroups", "OffsetCommit", "OffsetDelete", "OffsetFetch", "SyncGroup",
-    "TxnOffsetCommit",
+    "JoinGroup", "LeaveGroup", "ListGroups", "OffsetCommit", "OffsetDelete", "OffsetFetch",
+    "StreamsGroupDescribe", "SyncGroup", "TxnOffsetCommit",
 )  # fmt: skip
 _TRANSACTION_APIS = (
     "AddOffsetsToTxn", "DescribeTransactions", "EndTxn", "InitProducerId", "ListTransactions"

@@ -58,6 +58,7 @@ DIVISIONS = {
     "OffsetForLeaderEpoch": (_TOPIC_PARTITIONS,),
     "ReadShareGroupState": (_SHARE_PARTITIONS,),
     "ReadShareGroupStateSummary": (_SHARE_PARTITIONS,),
+    "StreamsGroupDescribe": (Division("group_ids", "groups"),),
     "WriteShareGroupState": (_SHARE_PARTITIONS,),
 }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from ruslo.machines.groups.classic.describe import describe
 from ruslo.machines.groups.classic.group import ClassicGroup
 from ruslo.machines.groups.events import RequestInfo
+from ruslo.machines.groups.group import not_found
 from ruslo.machines.groups.records import GroupRecord, offset_tombstone
 from ruslo.machines.groups.state import ShardState
 from ruslo.model.errors import ErrorCode
@@ -57,7 +58,7 @@ def _described(shard: ShardState, group_id: str, api_version: int) -> DescribedG
     if api_version >= NOT_FOUND_IS_ERROR_MIN_VERSION:
         absent.error_code = ErrorCode.GROUP_ID_NOT_FOUND
         absent.error_message = (
-            f"Group {group_id!r} does not exist"
+            not_found(group_id)
             if group is None
             else f"Group {group_id!r} is a {group.kind} group. Describe it with the API of that type."
         )
@@ -93,7 +94,7 @@ def delete_groups(
 
 def _delete_problem(group_id: str, code: ErrorCode) -> str | None:
     if code is ErrorCode.GROUP_ID_NOT_FOUND:
-        return f"Group {group_id!r} does not exist"
+        return not_found(group_id)
     if code is ErrorCode.NON_EMPTY_GROUP:
         return f"Group {group_id!r} has members. Stop them before you delete the group"
     return None

@@ -54,6 +54,19 @@ from ruslo.protocol.messages.offset_fetch_response import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
+from ruslo.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
+from ruslo.protocol.messages.streams_group_describe_response import (
+    DescribedGroup as DescribedStreamsGroup,
+)
+from ruslo.protocol.messages.streams_group_describe_response import StreamsGroupDescribeResponse
+from ruslo.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
+from ruslo.protocol.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
+from ruslo.protocol.messages.streams_group_topology_description_update_request import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
+from ruslo.protocol.messages.streams_group_topology_description_update_response import (
+    StreamsGroupTopologyDescriptionUpdateResponse,
+)
 from ruslo.protocol.messages.sync_group_request import SyncGroupRequest
 from ruslo.protocol.messages.sync_group_response import SyncGroupResponse
 from ruslo.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
@@ -117,6 +130,14 @@ def error_response(request: Message, api_version: int, code: ErrorCode) -> Messa
             return ConsumerGroupDescribeResponse(
                 groups=[DescribedConsumerGroup(group_id=each, error_code=code) for each in request.group_ids]
             )
+        case StreamsGroupHeartbeatRequest():
+            return StreamsGroupHeartbeatResponse(error_code=code)
+        case StreamsGroupDescribeRequest():
+            return StreamsGroupDescribeResponse(
+                groups=[DescribedStreamsGroup(group_id=each, error_code=code) for each in request.group_ids]
+            )
+        case StreamsGroupTopologyDescriptionUpdateRequest():
+            return StreamsGroupTopologyDescriptionUpdateResponse(error_code=code)
     raise TypeError(f"{type(request).__name__} is not a request for a group coordinator")
 
 

@@ -7,6 +7,7 @@
 | 2    | a classic group                             | 3                                  |
 | 3-8  | a consumer group (KIP-848) and its members  | 0                                  |
 | 16   | a resolved regular expression               | 0                                  |
+| 17-23| a streams group (KIP-1071) and its members  | 0                                  |
 
 The versions are those of Apache Kafka 4.3, so either system reads the log of the other.
 """
@@ -27,6 +28,7 @@ LEGACY_OFFSET = 0
 OFFSET = 1
 CLASSIC_GROUP = 2
 CONSUMER_GROUP_TYPES = frozenset({3, 4, 5, 6, 7, 8, 16})
+STREAMS_GROUP_TYPES = frozenset({17, 19, 20, 21, 22, 23})
 
 OFFSET_VERSION = 4
 OFFSET_WITH_EXPIRY_VERSION = 1
@@ -62,7 +64,7 @@ class EndTxnMarker(NamedTuple):
 
 
 def consumer_record(key: Message, value: Message) -> GroupRecord:
-    """A record of one of the types 3-8 and 16."""
+    """A record of one of the types from 3 on."""
     return GroupRecord(key, value, CONSUMER_RECORD_VERSION)
 
 

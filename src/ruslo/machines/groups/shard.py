@@ -11,9 +11,11 @@ reverts it when the record could not be written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import TypeGuard
 
+from ruslo.machines.assignors.streams.builtin import BUILTIN_TASK_ASSIGNORS
+from ruslo.machines.assignors.streams.model import TaskAssignor
 from ruslo.machines.groups import admin
 from ruslo.machines.groups import replay as records_replay
 from ruslo.machines.groups.classic import heartbeat as classic_heartbeat
@@ -52,6 +54,12 @@ from ruslo.machines.groups.outcome import (
 from ruslo.machines.groups.records import EndTxnMarker, GroupRecord
 from ruslo.machines.groups.settings import GroupSettings
 from ruslo.machines.groups.state import ShardState
+from ruslo.machines.groups.streams import describe as streams_describe
+from ruslo.machines.groups.streams import descriptions as streams_descriptions
+from ruslo.machines.groups.streams import heartbeat as streams_heartbeat
+from ruslo.machines.groups.streams import lifecycle as streams_lifecycle
+from ruslo.machines.groups.streams import timers as streams_timers
+from ruslo.machines.groups.streams.group import StreamsGroup
 from ruslo.machines.groups.timers import TimerKind
 from ruslo.machines.groups.topics_view import TopicsView
 from ruslo.machines.machine import (
@@ -79,6 +87,11 @@ from ruslo.protocol.messages.list_groups_request import ListGroupsRequest
 from ruslo.protocol.messages.offset_commit_request import OffsetCommitRequest
 from ruslo.protocol.messages.offset_delete_request import OffsetDeleteRequest
 from ruslo.protocol.messages.offset_fetch_request import OffsetFetchRequest
+from ruslo.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
+from ruslo.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
+from ruslo.protocol.messages.streams_group_topology_description_update_request import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
 from ruslo.protocol.messages.sync_group_request import SyncGroupRequest
 from ruslo.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 
@@ -90,8 +103,9 @@ class GroupShard:
         assignors: AssignorPort,
         topics: TopicsView | None = None,
         random_uuid: Callable[[], Uuid] = random_uuid,
+        task_assignors: Mapping[str, TaskAssignor] = BUILTIN_TASK_ASSIGNORS,
     ) -> None:
-        self.state = ShardState(settings, assignors, topics, random_uuid)
+        self.state = ShardState(settings, assignors, topics, random_uuid, task_assignors)
         self._sweeps = Sweeps()
 
     def change_settings(self, settings: GroupSettings) -> None:
@@ -151,6 +165,8 @@ class GroupShard:
         for group in list(state.groups.values()):
             if isinstance(group, ClassicGroup):
                 outcome.add(classic_timers.loaded(state, group, now_ms))
+            elif isinstance(group, StreamsGroup):
+                streams_lifecycle.loaded(state, group, now_ms)
         outcome.add(consumer_lifecycle.loaded(state, now_ms))
         self._sweeps.start(state, now_ms)
         return outcome
@@ -172,6 +188,7 @@ class GroupShard:
             return Outcome()
         if event.deleted_topics:
             self._sweeps.topics_deleted(state, event.deleted_topics, now_ms)
+        streams_lifecycle.topics_changed(state, event.changed_topics)
         return consumer_lifecycle.topics_changed(state, event.changed_topics, now_ms)
 
     def _fire(self, now_ms: int) -> GroupOutcome:
@@ -191,6 +208,8 @@ class GroupShard:
                 outcome.add(classic_timers.fired(state, group, key.member_id, key.kind, now_ms))
             elif isinstance(group, ConsumerGroup):
                 outcome.add(consumer_timers.fired(state, group, key.member_id, key.kind, now_ms))
+            elif isinstance(group, StreamsGroup):
+                outcome.add(streams_timers.fired(state, group, key.member_id, key.kind, now_ms))
         return outcome
 
     # -- requests --------------------------------------------------------------------------------------------
@@ -207,6 +226,8 @@ class GroupShard:
                 return classic_heartbeat.handle(state, _classic(group), request, token, now_ms)
             case ConsumerGroupHeartbeatRequest():
                 return consumer_heartbeat.handle(state, request, info, token, now_ms)
+            case StreamsGroupHeartbeatRequest():
+                return streams_heartbeat.handle(state, request, info, token, now_ms)
             case OffsetFetchRequest():
                 return respond(token, offset_fetch.fetch(state, request, info))
             case JoinGroupRequest():
@@ -232,6 +253,10 @@ class GroupShard:
                 return respond(token, admin.describe_groups(state, request, info))
             case ConsumerGroupDescribeRequest():
                 return respond(token, consumer_describe.handle(state, request))
+            case StreamsGroupDescribeRequest():
+                return respond(token, streams_describe.handle(state, request, info))
+            case StreamsGroupTopologyDescriptionUpdateRequest():
+                return respond(token, streams_descriptions.handle(state, request))
             case DeleteGroupsRequest():
                 return _written(token, *admin.delete_groups(state, request))
             case OffsetDeleteRequest():

@@ -22,7 +22,7 @@ from ruslo.broker.security.authorization import Authorization
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.controller.config_image import GROUP
 from ruslo.machines.controller.delta import MetadataDelta
-from ruslo.machines.controller.feature_image import GROUP_VERSION
+from ruslo.machines.controller.feature_image import GROUP_VERSION, STREAMS_VERSION
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.ports import InlineAssignors
@@ -31,6 +31,8 @@ from ruslo.machines.groups.events import MetadataChanged, RequestInfo
 from ruslo.machines.groups.settings import GroupSettings
 from ruslo.machines.groups.shard import GroupShard
 from ruslo.machines.groups.state import ShardState
+from ruslo.machines.groups.streams.configured_topology import InternalTopic
+from ruslo.machines.groups.streams.internal_topics import missing_internal_topics
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
@@ -38,8 +40,18 @@ from ruslo.protocol.message import Message
 from ruslo.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from ruslo.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from ruslo.protocol.messages.offset_fetch_request import OffsetFetchRequest
+from ruslo.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
+from ruslo.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
+from ruslo.protocol.messages.streams_group_topology_description_update_request import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
 
 _CONSUMER_GROUP_REQUESTS = (ConsumerGroupHeartbeatRequest, ConsumerGroupDescribeRequest)
+_STREAMS_GROUP_REQUESTS = (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupDescribeRequest,
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
 
 
 class GroupCoordinator(Coordinator[GroupShard]):
@@ -98,6 +110,8 @@ class GroupCoordinator(Coordinator[GroupShard]):
         if isinstance(request, _CONSUMER_GROUP_REQUESTS) and not self._settings.has_consumer_groups:
             # Any broker responds so, as in Kafka: the client need not find the coordinator.
             return error_response(request, version, ErrorCode.UNSUPPORTED_VERSION)
+        if isinstance(request, _STREAMS_GROUP_REQUESTS) and not self._settings.has_streams_groups:
+            return error_response(request, version, ErrorCode.UNSUPPORTED_VERSION)
         if isinstance(request, OffsetFetchRequest) and not self._may_read_offsets(partition):
             return error_response(request, version, ErrorCode.NOT_COORDINATOR)
         info = RequestInfo(version, context.client_id or "", f"/{context.peer_host}", context.principal)
@@ -137,11 +151,16 @@ class GroupCoordinator(Coordinator[GroupShard]):
             return None
         return f"{group.failure.assignor} {group.failure.message}"
 
+    def missing_internal_topics(self, group_id: str) -> tuple[InternalTopic, ...]:
+        """The internal topics that a streams group waits for."""
+        shard = self.shard_of(group_id)
+        return () if shard is None else missing_internal_topics(shard.state, group_id)
+
     # -- metadata --------------------------------------------------------------------------------------------
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self._topics.forget(delta)
-        if GROUP_VERSION in delta.changed_features:
+        if not {GROUP_VERSION, STREAMS_VERSION}.isdisjoint(delta.changed_features):
             self._reconfigure()
         super().apply(delta, image)
         changed = changed_topics(delta, image)
@@ -153,6 +172,7 @@ class GroupCoordinator(Coordinator[GroupShard]):
         return group_settings(
             self._dynamic_config.current,
             self._metadata.image.features.level(GROUP_VERSION),
+            self._metadata.image.features.level(STREAMS_VERSION),
             lambda group_id: self._metadata.image.configs.of(GROUP, group_id),
         )
 

@@ -38,6 +38,8 @@ def handle(
     known = shard.groups.get(request.group_id)
     if isinstance(known, ClassicGroup):
         return _Join(shard, known, request, info, token, now_ms).decide()
+    if known is not None and not known.is_empty:
+        return respond(token, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "", version))
     if request.member_id:
         return respond(token, join_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id, version))
     return _create(shard, known, request, info, token, now_ms)

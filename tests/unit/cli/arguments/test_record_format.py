@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruslo.cli.consume.record_format import ENCODERS, compile_format
+from ruslo.cli.arguments.record_format import ENCODERS, compile_format
 from ruslo.cli.produce.record_input import InputRecord, json_record
 from ruslo.client.librdkafka.consumer import ConsumedRecord
 from ruslo.client.views.record_json import json_line

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ruslo.cli.arguments.partition_scope import parse_scope
-from ruslo.cli.group.reset_scope import committed_in
+from ruslo.cli.offsets.reset_scope import committed_in
 from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ruslo.cli.group.offsets_file import as_rows, format_csv, parse_offsets
+from ruslo.cli.offsets.offsets_file import as_rows, format_csv, parse_offsets
 from ruslo.model.errors import ConfigError
 from ruslo.model.topics import TopicPartition
 

@@ -16,14 +16,16 @@ from __future__ import annotations
 import base64
 import re
 import struct
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ruslo.cli.arguments.escapes import unescape
-from ruslo.client.librdkafka.consumer import ConsumedRecord
+
+if TYPE_CHECKING:
+    from ruslo.client.views.record_json import ReadRecord
 
 Encoder: TypeAlias = Callable[[bytes], bytes]
-Formatter: TypeAlias = Callable[[ConsumedRecord], bytes]
+Formatter: TypeAlias = "Callable[[ReadRecord], bytes]"
 
 ENCODERS: dict[str, Encoder] = {
     "raw": bytes,
@@ -34,32 +36,38 @@ ENCODERS: dict[str, Encoder] = {
 _TOKEN = re.compile(rb"%(.)", re.DOTALL)
 
 
-def compile_format(text: str, *, null: bytes = b"", encode: Encoder = bytes) -> Formatter:
-    """Compile a format. Raises ValueError for an unknown letter."""
+def compile_format(
+    text: str,
+    *,
+    null: bytes = b"",
+    encode: Encoder = bytes,
+    letters: Mapping[bytes, Callable[[Any], bytes]] = {},
+) -> Formatter:
+    """Compile a format. Raises ValueError for an unknown letter. ``letters`` adds letters to those above."""
     template = unescape(text)
     parts: list[bytes | Formatter] = []
     end = 0
     for match in _TOKEN.finditer(template):
         parts.append(template[end : match.start()])
         end = match.end()
-        parts.append(_part(match[1], null, encode))
+        parts.append(letters.get(match[1]) or _part(match[1], null, encode, letters))
     tail = template[end:]
     if tail.endswith(b"%"):
         raise ValueError("a % at the end is not a format letter: write %% for a percent sign")
     parts.append(tail)
     pieces = [part for part in parts if part != b""]
 
-    def write(record: ConsumedRecord) -> bytes:
+    def write(record: ReadRecord) -> bytes:
         return b"".join([piece if isinstance(piece, bytes) else piece(record) for piece in pieces])
 
     return write
 
 
-def _part(letter: bytes, null: bytes, encode: Encoder) -> bytes | Formatter:
+def _part(letter: bytes, null: bytes, encode: Encoder, letters: Mapping[bytes, object]) -> bytes | Formatter:
     def shown(data: bytes | None) -> bytes:
         return null if data is None else encode(data)
 
-    def headers(record: ConsumedRecord) -> bytes:
+    def headers(record: ReadRecord) -> bytes:
         return b",".join(name.encode() + b"=" + shown(value) for name, value in record.headers)
 
     table: dict[bytes, bytes | Formatter] = {
@@ -76,8 +84,9 @@ def _part(letter: bytes, null: bytes, encode: Encoder) -> bytes | Formatter:
         b"h": headers,
     }
     if letter not in table:
+        more = "".join(f" %{each.decode()}" for each in letters)
         raise ValueError(
-            f"unknown %{letter.decode(errors='replace')}: use %s %S %R %k %K %t %p %o %T %h or %%"
+            f"unknown %{letter.decode(errors='replace')}: use %s %S %R %k %K %t %p %o %T %h{more} or %%"
         )
     return table[letter]
 
