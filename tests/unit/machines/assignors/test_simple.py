@@ -31,7 +31,7 @@ def with_current(
     return {each: replace(member, current=assignment.get(each, {})) for each, member in group.items()}
 
 
-def test_members_take_turns_as_long_as_there_are_partitions() -> None:
+def test_partitions_go_to_one_member_after_the_other() -> None:
     assert shares(assign(members(2, ORDERS), {ORDERS: range(5)})) == {"m0": [0, 2, 4], "m1": [1, 3]}
 
 
@@ -112,7 +112,7 @@ def test_any_assignment_is_complete_balanced_and_stable(
 def _is_refill(
     group: Mapping[str, MemberSpec], topics: Mapping[Uuid, range], assignment: Mapping[str, Partitions]
 ) -> bool:
-    """A partition that all unfilled members had may get its missing member now; nobody loses one."""
+    """A partition that all unfilled members had may get its missing member now; no member loses one."""
     again = assign(with_current(group, assignment), topics)
     return all(
         assignment[each].get(topic_id, frozenset()) <= again[each].get(topic_id, frozenset())
