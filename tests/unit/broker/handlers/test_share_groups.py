@@ -8,18 +8,9 @@ from pathlib import Path
 
 from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import ZERO_UUID
-from ruslo.protocol.messages.alter_share_group_offsets_request import (
-    AlterShareGroupOffsetsRequest,
-    AlterShareGroupOffsetsRequestPartition,
-    AlterShareGroupOffsetsRequestTopic,
-)
 from ruslo.protocol.messages.alter_share_group_offsets_response import AlterShareGroupOffsetsResponse
 from ruslo.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from ruslo.protocol.messages.delete_groups_response import DeleteGroupsResponse
-from ruslo.protocol.messages.delete_share_group_offsets_request import (
-    DeleteShareGroupOffsetsRequest,
-    DeleteShareGroupOffsetsRequestTopic,
-)
 from ruslo.protocol.messages.delete_share_group_offsets_response import DeleteShareGroupOffsetsResponse
 from ruslo.protocol.messages.describe_share_group_offsets_request import (
     DescribeShareGroupOffsetsRequest,
@@ -42,6 +33,7 @@ from ruslo.protocol.messages.update_features_response import UpdateFeaturesRespo
 from tests.support.brokers.live_node import LiveNode, batch_of, live_node
 from tests.support.clients.raw_client import RawClient, connected
 from tests.support.groups.group_requests import find_coordinator
+from tests.support.groups.share_requests import alter_request, delete_request
 from tests.support.share.share_client import SMALL
 
 SETTINGS = {**SMALL, "offsets.topic.num.partitions": "4", "group.share.assignment.interval.ms": "0"}
@@ -93,18 +85,7 @@ async def offsets(
 
 
 async def alter(client: RawClient, offset: int, *partitions: int) -> dict[int, ErrorCode]:
-    request = AlterShareGroupOffsetsRequest(
-        group_id="g",
-        topics=[
-            AlterShareGroupOffsetsRequestTopic(
-                topic_name="t",
-                partitions=[
-                    AlterShareGroupOffsetsRequestPartition(partition_index=each, start_offset=offset)
-                    for each in partitions
-                ],
-            )
-        ],
-    )
+    request = alter_request({"t": dict.fromkeys(partitions, offset)})
     response = await client.call(request, AlterShareGroupOffsetsResponse)
     assert response.error_code == ErrorCode.NONE
     (topic,) = response.responses
@@ -155,9 +136,7 @@ async def test_offsets_of_topics_and_whole_groups_are_deleted(tmp_path: Path) ->
     async with ready_node(tmp_path) as (node, client):
         await node.create("u")
         await alter(client, 0, 0, 1)
-        request = DeleteShareGroupOffsetsRequest(
-            group_id="g", topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=each) for each in "tu"]
-        )
+        request = delete_request("t", "u")
         response = await client.call(request, DeleteShareGroupOffsetsResponse)
         results = {each.topic_name: each for each in response.responses}
         assert (results["t"].error_code, results["t"].topic_id != ZERO_UUID) == (ErrorCode.NONE, True)
@@ -185,10 +164,8 @@ async def test_a_cluster_without_the_feature_has_no_share_groups(tmp_path: Path)
         )
         (listed,) = (await client.call(request, DescribeShareGroupOffsetsResponse)).groups
         assert described.error_code == listed.error_code == ErrorCode.UNSUPPORTED_VERSION
-        alter_request = AlterShareGroupOffsetsRequest(group_id="g")
-        altered = await client.call(alter_request, AlterShareGroupOffsetsResponse)
-        delete_request = DeleteShareGroupOffsetsRequest(group_id="g")
-        deleted = await client.call(delete_request, DeleteShareGroupOffsetsResponse)
+        altered = await client.call(alter_request({}), AlterShareGroupOffsetsResponse)
+        deleted = await client.call(delete_request(), DeleteShareGroupOffsetsResponse)
         assert altered.error_code == deleted.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
