@@ -90,7 +90,8 @@ def wait_for_counts(bootstrap: str, topic: str, number: int, workers: Workers) -
 
 
 def tool(bootstrap: str, *arguments: str) -> str:
-    return run_tool(TOOL, "--bootstrap-server", bootstrap, *arguments)
+    result = run_tool(TOOL, "--bootstrap-server", bootstrap, *arguments)
+    return result.stdout + result.stderr
 
 
 def test_every_word_is_counted_once_although_instances_are_killed(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ruslo.machines.groups.settings import GroupSettings
@@ -339,7 +341,7 @@ def test_a_lost_append_of_a_new_topic_configuration_is_repeated() -> None:
         ({"topology": stateless_topology(epoch=-1)}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_invalid_joins_are_rejected(fields: dict[str, object], code: ErrorCode) -> None:
+def test_invalid_joins_are_rejected(fields: dict[str, Any], code: ErrorCode) -> None:
     transcript = StreamsTranscript()
     response = StreamThread(transcript, "a").join(**fields)
     assert response.error_code == code
@@ -354,7 +356,7 @@ def test_invalid_heartbeats_are_rejected() -> None:
     assert a.leave().error_code == ErrorCode.GROUP_ID_NOT_FOUND
     a.join()
     records = len(transcript.bench.log)
-    for fields in (
+    wrong: list[dict[str, Any]] = [
         {"topology": stateless_topology()},
         {"active_tasks": []},
         {
@@ -368,7 +370,8 @@ def test_invalid_heartbeats_are_rejected() -> None:
             "warmup_tasks": [],
         },
         {"rack_id": ""},
-    ):
+    ]
+    for fields in wrong:
         a.epoch = 2
         assert a.heartbeat(**fields).error_code == ErrorCode.INVALID_REQUEST
     for epoch, code in (
