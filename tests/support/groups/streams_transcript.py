@@ -129,7 +129,8 @@ class StreamsTranscript(Transcript):
             case StreamsGroupTargetAssignmentMemberValue():
                 return _roles(value.active_tasks, value.standby_tasks, value.warmup_tasks) or " nothing"
             case StreamsGroupCurrentMemberAssignmentValue():
-                text = f" epoch {value.member_epoch} ← {value.previous_member_epoch} {MemberState(value.state).name.lower()}"
+                state = MemberState(value.state).name.lower()
+                text = f" epoch {value.member_epoch} ← {value.previous_member_epoch} {state}"
                 text += _roles(value.active_tasks, value.standby_tasks, value.warmup_tasks)
                 pending = _roles(
                     value.active_tasks_pending_revocation,
