@@ -31,8 +31,8 @@ def test_processors_can_be_focused_and_are_in_the_box_of_their_subtopology() -> 
         "source read, leads to counts",
         "state store counts, leads to app-counts-changelog",
     ]
-    (container,) = (group for group in svg.findall("g") if group.get("class") == "container")
-    assert container.findtext("text") == "Subtopology 0"
+    assert [rect.get("class") for rect in svg.findall("rect")] == ["container"]
+    assert svg.findtext("text") == "Subtopology 0"
     assert {path.get("class") for path in svg.findall("path")} == {"edge", "edge state"}
 
 
@@ -40,7 +40,7 @@ def test_title_and_summary_are_those_of_the_element() -> None:
     svg = drawn(topology_graph([COUNT]))
     assert svg.findtext("title") == "Topology of app"
     assert svg.findtext("desc") == (
-        "Records flow from left to right. 1 × subtopology, 1 × source topic, 1 × changelog topic."
+        "Records flow from top to bottom. 1 × subtopology, 1 × source topic, 1 × changelog topic."
     )
     assert svg.get("aria-labelledby") == "topology-title"
 

@@ -1,4 +1,4 @@
-"""Layers from left to right, without overlaps."""
+"""Layers from top to bottom, without overlaps."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def boxes_of(links: list[tuple[str, str]]) -> dict[str, Box]:
     return dict(layered(dict.fromkeys(names, SIZE), links).boxes)
 
 
-def test_edges_lead_to_the_right() -> None:
+def test_edges_lead_down() -> None:
     boxes = boxes_of([("a", "b"), ("b", "c"), ("a", "c")])
-    assert boxes["a"].x < boxes["b"].x < boxes["c"].x
+    assert boxes["a"].y < boxes["b"].y < boxes["c"].y
 
 
 def test_a_start_is_next_to_the_node_it_leads_to() -> None:
     boxes = boxes_of([("a", "b"), ("b", "c"), ("c", "d"), ("late", "d")])
-    assert boxes["late"].x == boxes["c"].x
+    assert boxes["late"].y == boxes["c"].y
 
 
 def test_edges_over_several_layers_pass_between_the_nodes() -> None:
@@ -32,20 +32,19 @@ def test_edges_over_several_layers_pass_between_the_nodes() -> None:
     layout = layered(dict.fromkeys("abc", SIZE), links)
     (bend,) = layout.bends["a", "c"]
     middle = layout.boxes["b"]
-    assert middle.x <= bend.x <= middle.x + middle.width
-    assert not middle.y < bend.y < middle.y + middle.height
+    assert middle.y <= bend.y <= middle.y + middle.height
+    assert not middle.x < bend.x < middle.x + middle.width
 
 
 def test_crossings_are_removed() -> None:
     boxes = boxes_of([("a", "y"), ("b", "x"), ("c", "z"), ("d", "x")])
     for first, second in combinations([("a", "y"), ("b", "x"), ("c", "z")], 2):
-        starts, ends = (boxes[first[0]].y < boxes[second[0]].y), (boxes[first[1]].y < boxes[second[1]].y)
-        assert starts == ends
+        assert (boxes[first[0]].x < boxes[second[0]].x) == (boxes[first[1]].x < boxes[second[1]].x)
 
 
 def test_cycles_and_loops_have_a_layout() -> None:
     layout = layered(dict.fromkeys("abc", SIZE), [("a", "b"), ("b", "c"), ("c", "a"), ("b", "b")])
-    assert layout.boxes["a"].x < layout.boxes["c"].x
+    assert layout.boxes["a"].y < layout.boxes["c"].y
     assert len(layout.bends["c", "a"]) == 1
 
 
