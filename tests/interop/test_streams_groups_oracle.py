@@ -137,7 +137,7 @@ def errors(transcript: StreamsTranscript) -> None:
     a.report_tasks("reports a task that does not exist")
     absent = thread(transcript, "c", topology)
     absent.epoch = 2
-    absent.heartbeat("is no member")
+    absent.heartbeat("is not a member")
     absent.leave()
 
 

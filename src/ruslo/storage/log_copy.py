@@ -68,12 +68,15 @@ class LogCopy:
         return found
 
     def append(self, data: ReadBuffer, now_ms: int) -> bool:
-        """Append the bytes of ``next_slice``; False if the source was truncated since it was called."""
+        """Append the bytes of ``next_slice``; False if the source has changed so that other bytes come next.
+
+        It was truncated, or retention or DeleteRecords has removed records that were not copied yet.
+        """
         if self.source.truncated_to < LONG_MAX:
             return False
-        self.future.append_follower(data, INT_MAX, now_ms)
+        end_offset = self.future.append_follower(data, INT_MAX, now_ms)
         self.follow_source()
-        return True
+        return self.future.end_offset == end_offset
 
     def prepare_replacement(self, now_ms: int) -> None:
         """Give the copy, which has caught up, the state that is not in the batches, and make it durable.

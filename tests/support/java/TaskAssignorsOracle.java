@@ -2,6 +2,7 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -28,7 +29,7 @@ import org.apache.kafka.coordinator.group.streams.assignor.TopologyDescriber;
  *     -> {MEMBER: {"active": {ID: [N]}, "standby": {ID: [N]}}}
  * </pre>
  *
- * Members are processed in the given order, their processes in the order of a hash map.
+ * As in the coordinator, members and processes are processed in the order of hash maps.
  */
 public final class TaskAssignorsOracle {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -43,7 +44,7 @@ public final class TaskAssignorsOracle {
     }
 
     private static Object assign(JsonNode request) {
-        Map<String, AssignmentMemberSpec> members = new LinkedHashMap<>();
+        Map<String, AssignmentMemberSpec> members = new HashMap<>();
         for (JsonNode member : request.get("members")) {
             members.put(member.get("id").asText(), new AssignmentMemberSpec(
                 Optional.empty(), Optional.empty(), tasks(member.get("active")), tasks(member.get("standby")), Map.of(),

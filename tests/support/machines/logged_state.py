@@ -10,6 +10,7 @@ import pytest
 from ruslo.machines.controller.machine import ControllerMachine
 from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.shard import GroupShard
+from ruslo.machines.groups.share.group import ShareGroup
 from ruslo.machines.groups.streams.group import StreamsGroup
 from ruslo.machines.machine import Instant
 from ruslo.machines.share_coordinator.shard import ShareCoordinatorShard
@@ -35,10 +36,10 @@ def logged_state(machine: object) -> str:
                 group.target_epoch,
                 group.target,
                 group.members,
-                group.resolved,
+                group.resolved if isinstance(group, ConsumerGroup) else group.states,
             )
             for group in machine.state.groups.values()
-            if isinstance(group, ConsumerGroup)
+            if isinstance(group, ConsumerGroup | ShareGroup)
         }
         streams = {
             group.group_id: (

@@ -16,7 +16,7 @@ from ruslo.records.control import end_txn_batch
 from ruslo.storage.disk import Disk, DiskError
 from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.log import Log
-from ruslo.storage.log_copy import LogCopy
+from ruslo.storage.log_copy import LogCopy, whole_batches_up_to
 from ruslo.storage.log_manager import LogManager
 from ruslo.storage.meta_properties import MetaProperties, write_meta_properties
 from ruslo.testing.sim_disk import SimDisk
@@ -191,6 +191,23 @@ def test_records_are_deleted_while_they_are_copied(dirs: Dirs) -> None:
     catch_up(copy)
     assert copy.future.start_offset == 81, "the log start offset is inside a batch"
     assert records_from(copy.future, 81) == records_from(log, 81)
+    dirs.manager.abandon()
+
+
+def test_records_are_deleted_while_a_slice_is_appended(dirs: Dirs) -> None:
+    """The next bytes of the slice are older than the log start: they are not appended."""
+    log = dirs.create()
+    fill(log)
+    copy = dirs.copy(log)
+    chunk = copy.next_slice(2000)
+    assert chunk is not None
+    first, *rest = whole_batches_up_to(chunk.read(), 300)
+    assert rest
+    log.delete_records_before(81)
+    assert not copy.append(first, NOW)
+    catch_up(copy)
+    assert records_from(copy.future, 81) == records_from(log, 81)
+    dirs.manager.replace_by_future(copy)
     dirs.manager.abandon()
 
 

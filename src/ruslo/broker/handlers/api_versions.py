@@ -6,6 +6,8 @@
   all (KIP-1022).
 - v5: the client may name the cluster and the node that it expects. A node that is another one responds with
   REBOOTSTRAP_REQUIRED, so that a misrouted client looks for its cluster again (KIP-1242).
+- The APIs of client telemetry are announced only while there is a subscription, so that clients of a cluster
+  without one do not ask for it (KIP-714: a broker without a receiver does not announce them).
 - ``dispatch`` responds to an unknown version with v0.
 - A client that has chosen a SASL mechanism must authenticate next: ILLEGAL_SASL_STATE, and the connection is
   closed.
@@ -35,6 +37,7 @@ from ruslo.protocol.messages.api_versions_response import (
 )
 
 _NO_NODE: Final = -1
+_TELEMETRY: Final = ("GetTelemetrySubscriptions", "PushTelemetry")
 _MAX_SOFTWARE_CHARS: Final = 250
 """A connection keeps so much of the name and the version of its client's software, for telemetry."""
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -55,7 +58,8 @@ def handle(
             )
     if context.api_version >= 5:
         _check_destination(services, request.cluster_id, request.node_id)
-    response = ApiVersionsResponse(api_keys=_api_keys(services.apis.announced))
+    has_subscriptions = bool(services.metadata.image.configs.client_metrics)
+    response = ApiVersionsResponse(api_keys=_api_keys(services.apis.announced, has_subscriptions))
     if context.api_version >= 3:
         response.supported_features = [
             SupportedFeatureKey(name=name, min_version=span.min_version, max_version=span.max_version)
@@ -106,7 +110,7 @@ def _check_destination(services: NodeServices, cluster_id: str | None, node_id: 
 
 
 @cache
-def _api_keys(apis: tuple[Api, ...]) -> list[ApiVersion]:
+def _api_keys(apis: tuple[Api, ...], with_telemetry: bool) -> list[ApiVersion]:
     return [
         ApiVersion(
             api_key=api.key,
@@ -115,4 +119,5 @@ def _api_keys(apis: tuple[Api, ...]) -> list[ApiVersion]:
             max_version=api.max_version,
         )
         for api in apis
+        if with_telemetry or api.name not in _TELEMETRY
     ]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ruslo.broker.controller.producer_ids import ProducerIds
     from ruslo.broker.coordinators.groups.coordinator import GroupCoordinator
     from ruslo.broker.coordinators.groups.internal_topics import InternalTopicCreator
+    from ruslo.broker.coordinators.groups.share_offsets import ShareOffsets
     from ruslo.broker.coordinators.runtime.internal_topic import InternalTopic
     from ruslo.broker.coordinators.share.coordinator import ShareCoordinator
     from ruslo.broker.coordinators.txns.coordinator import TransactionCoordinator
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ruslo.broker.scheduling.scheduler import Scheduler
     from ruslo.broker.security.audit_log import AuditLog
     from ruslo.broker.security.authentication import Authentication
+    from ruslo.broker.share_partitions.manager import SharePartitionManager
     from ruslo.broker.telemetry.client_telemetry import ClientTelemetry
     from ruslo.config.broker import BrokerConfig
     from ruslo.storage.log_manager import LogManager
@@ -124,7 +126,9 @@ class Services(NodeServices):
     transactions_topic: InternalTopic
     transactional_commits: TransactionalOffsetCommits
     shares: ShareCoordinator
+    share_offsets: ShareOffsets
     share_state_topic: InternalTopic
+    share_partitions: SharePartitionManager
     markers: MarkerWriter
     log_dir_moves: LogDirMoves
     topic_responses: TopicResponses

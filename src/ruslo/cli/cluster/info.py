@@ -14,7 +14,8 @@ from ruslo.cli.terminal.output import human_bytes, print_fields, print_json, pri
 
 if TYPE_CHECKING:
     from ruslo.client.admin.admin import Admin
-    from ruslo.client.admin.brokers import ClusterDescription, Feature
+    from ruslo.client.admin.brokers import ClusterDescription
+    from ruslo.client.admin.features import Feature
     from ruslo.client.admin.log_dirs import LogDirectory
     from ruslo.client.admin.quorum import Quorum
     from ruslo.client.views.partition_health import PartitionAtRisk
@@ -27,7 +28,7 @@ class Overview:
 
     description: ClusterDescription
     quorum: Quorum
-    features: list[Feature]
+    features: tuple[Feature, ...]
     topics: list[TopicInfo]
     directories: list[LogDirectory]
     at_risk: list[PartitionAtRisk]
@@ -79,7 +80,7 @@ def info(bootstrap: str, output: str) -> None:
         return Overview(
             description,
             await admin.quorum.describe(),
-            await admin.brokers.features(),
+            (await admin.features.describe()).features,
             topics,
             directories,
             await partitions_at_risk(admin, topics),

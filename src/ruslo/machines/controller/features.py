@@ -6,17 +6,14 @@ import enum
 
 from ruslo.machines.controller.broker_image import FeatureRange
 from ruslo.machines.controller.config_image import BROKER, CLUSTER_DEFAULT
-from ruslo.machines.controller.feature_image import (
-    ELIGIBLE_LEADER_REPLICAS,
-    GROUP_VERSION,
-    KRAFT_VERSION,
-    METADATA_VERSION,
-    SHARE_VERSION,
-    STREAMS_VERSION,
-    TRANSACTION_VERSION,
+from ruslo.machines.controller.feature_image import ELIGIBLE_LEADER_REPLICAS, KRAFT_VERSION, METADATA_VERSION
+from ruslo.machines.controller.feature_levels import (
+    LEVELS,
+    can_downgrade_metadata,
+    latest_level,
+    missing_dependency,
 )
 from ruslo.machines.controller.records import (
-    ELR_SUPPORTED,
     LATEST_METADATA_VERSION,
     METADATA_VERSION_NAMES,
     MINIMUM_METADATA_VERSION,
@@ -31,12 +28,7 @@ from ruslo.protocol.messages.update_features_response import UpdatableFeatureRes
 
 SUPPORTED_FEATURES = {
     METADATA_VERSION: FeatureRange(MINIMUM_METADATA_VERSION, LATEST_METADATA_VERSION),
-    KRAFT_VERSION: FeatureRange(0, 1),
-    TRANSACTION_VERSION: FeatureRange(0, 2),
-    GROUP_VERSION: FeatureRange(0, 1),
-    ELIGIBLE_LEADER_REPLICAS: FeatureRange(0, 1),
-    SHARE_VERSION: FeatureRange(0, 1),
-    STREAMS_VERSION: FeatureRange(0, 1),
+    **{name: FeatureRange(0, latest_level(name)) for name in LEVELS},
 }
 """The ranges of Apache Kafka 4.3, so that either system starts on the other's data directory."""
 
@@ -103,14 +95,17 @@ def _update(
         if level < current or (level > current and not validate_only):
             raise _rejected(name, level, f"it is {current} and can only be raised, by the quorum itself")
         return []
-    if levels.get(ELIGIBLE_LEADER_REPLICAS, 0) and levels[METADATA_VERSION] < ELR_SUPPORTED:
-        raise _rejected(
-            name,
-            level,
-            f"{ELIGIBLE_LEADER_REPLICAS} needs {METADATA_VERSION} {METADATA_VERSION_NAMES[ELR_SUPPORTED]}",
-        )
-    if name == METADATA_VERSION and level < current:
-        raise _rejected(name, level, "downgrading it could lose metadata, which is not supported")
+    if name == METADATA_VERSION:
+        if level < current and not can_downgrade_metadata(current, level):
+            # Apache Kafka does not support an unsafe downgrade of it either.
+            raise _rejected(
+                name,
+                level,
+                f"{METADATA_VERSION_NAMES[level]} cannot express all metadata of "
+                f"{METADATA_VERSION_NAMES[current]}, so a downgrade could lose metadata",
+            )
+    elif (missing := missing_dependency(name, level, levels)) is not None:
+        raise _rejected(name, level, f"it needs {missing[0]} {missing[1]} or later")
     if level == current:
         return []
     records: list[VersionedRecord] = [(FeatureLevelRecord(name=name, feature_level=level), 0)]

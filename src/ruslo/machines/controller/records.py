@@ -55,6 +55,9 @@ METADATA_VERSION_NAMES = {
     30: "4.3-IV0",
 }
 
+METADATA_VERSIONS_WITH_NEW_RECORDS = (7, 8, 11, 13, 14, 15, 17, 23, 30)
+"""Levels whose records the level before cannot express: the cluster does not go back before them."""
+
 
 def register_broker_record_version(metadata_version: int) -> int:
     if metadata_version >= CORDONED_LOG_DIRS_SUPPORTED:

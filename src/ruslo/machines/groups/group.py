@@ -14,10 +14,16 @@ from ruslo.model.errors import ErrorCode
 CLASSIC = "classic"
 CONSUMER = "consumer"
 STREAMS = "streams"
+SHARE = "share"
 
 CONSUMER_PROTOCOL = "consumer"
 """The protocol type of groups whose subscriptions the coordinator can read."""
 STREAMS_PROTOCOL = "streams"
+
+
+def not_found(group_id: str) -> str:
+    """Kafka's words: tools compare the message."""
+    return f"Group {group_id} not found."
 
 
 class Committer(NamedTuple):
@@ -45,6 +51,8 @@ class Group(ABC):
 
     kind: ClassVar[str]
     """The type in ListGroups: ``classic``, ``consumer`` …."""
+    expires: ClassVar[bool] = True
+    """Whether the group is removed when it is empty and all of its offsets have expired."""
 
     group_id: str
 

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.broker.node.bootstrap_features import (
-    feature_records,
-    initial_features,
-    metadata_version_of,
-    parse_feature,
-)
+from ruslo.broker.node.bootstrap_features import feature_records, initial_features
 from ruslo.model.errors import ConfigError
 
 
@@ -32,12 +27,6 @@ def test_older_releases_have_fewer_features() -> None:
     }
 
 
-def test_release_without_a_step_is_its_last_one() -> None:
-    assert metadata_version_of("3.7") == 19
-    assert metadata_version_of("3.7-IV0") == 15
-    assert metadata_version_of("4.3") == 30
-
-
 def test_requested_levels() -> None:
     levels = initial_features(None, [("share.version", 0), ("kraft.version", 1)], dynamic_quorum=True)
     assert levels["share.version"] == 0
@@ -49,13 +38,6 @@ def test_requested_levels() -> None:
         "streams.version",
         "transaction.version",
     ]
-
-
-def test_feature_is_written_as_name_and_level() -> None:
-    assert parse_feature("transaction.version=2") == ("transaction.version", 2)
-    for text in ("transaction.version", "transaction.version=", "transaction.version=-1"):
-        with pytest.raises(ConfigError, match="Write name=level"):
-            parse_feature(text)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ Lags only decide among processes that have room, so the ideal process of a task 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ruslo.machines.assignors.streams.loads import bits
 from ruslo.machines.assignors.streams.model import GroupSpec, TaskId, Topology
@@ -63,6 +63,22 @@ class IdealAssignment:
             process = self.placement.least_loaded(self.placement.all_processes)
             assert process is not None
             self._add_active(self.placement.least_loaded_member(process), task, quota)
+        for members in self.placement.members_of:
+            if len(members) > 1:
+                self._level_members(members)
+
+    def _level_members(self, members: Sequence[int]) -> None:
+        """Members of one process exchange tasks without restoring them: they share its local state."""
+        counts = self.placement.task_counts
+        while True:
+            least = min(members, key=counts.__getitem__)
+            most = max(members, key=counts.__getitem__)
+            if counts[most] - counts[least] <= 1:
+                return
+            task = max(self.placement.tasks(most, Role.ACTIVE))
+            self.placement.remove(most, task, Role.ACTIVE)
+            self.placement.add(least, task, Role.ACTIVE)
+            self.owners[task] = least
 
     def _ranks(self) -> dict[TaskId, int]:
         """Members keep tasks of low rank first.

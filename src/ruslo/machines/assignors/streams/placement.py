@@ -1,11 +1,12 @@
 """The assignment while it is built: which member has which task, and how loaded members and processes are.
 
-Members and processes are numbers in the order of the group. The load of a process is its number of tasks
-divided by its number of members.
+Members are numbers in the order of the group. Processes are numbers as well. The load of a process is its
+number of tasks divided by its number of members.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from enum import Enum
 
@@ -21,8 +22,10 @@ class Role(Enum):
 
 class Placement:
     def __init__(self, members: Mapping[str, AssignmentMember]) -> None:
-        numbers: dict[str, int] = {}
-        self.process_of = [numbers.setdefault(member.process_id, len(numbers)) for member in members.values()]
+        sizes = Counter(member.process_id for member in members.values())
+        # Large processes come first: at equal load, one more task increases their load less.
+        numbers = {process_id: number for number, (process_id, _) in enumerate(sizes.most_common())}
+        self.process_of = [numbers[member.process_id] for member in members.values()]
         """The process of each member."""
         self.members_of: list[list[int]] = [[] for _ in numbers]
         """The members of each process."""

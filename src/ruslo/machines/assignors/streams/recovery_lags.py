@@ -20,7 +20,7 @@ class RecoveryLags:
         self._lags: dict[TaskId, dict[int, int]] = {}
         self._caught_up: dict[TaskId, int] = {}
         self.unobservable = placement.all_processes if self._acceptable >= UNBOUNDED else 0
-        """The set of the processes that get no warm-up tasks, because they would never be known to be caught up."""
+        """The set of the processes without warm-up tasks, because they would never be seen to catch up."""
         members = tuple(group.members.values())
         for number, member in enumerate(members):
             process = placement.process_of[number]

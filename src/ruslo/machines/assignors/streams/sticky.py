@@ -44,7 +44,7 @@ class _StickyAssignment:
         return self._placement.build()
 
     def _assign_active(self) -> None:
-        # By partition, because a member of a range-like assignment has the same partitions of all subtopologies.
+        # By partition, because a member of a range-like assignment has the same partitions everywhere.
         unowned = []
         for task in sorted(self._tasks, key=_partition_first):
             owner = self._previous.active.get(task)

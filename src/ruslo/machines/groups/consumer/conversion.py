@@ -191,7 +191,11 @@ def _upgraded_member(view: TopicsView, classic: ClassicGroup, member: ClassicMem
         if member.assignment:
             assignment = read_assignment(member.assignment)
             if assignment.user_data:
-                raise _no_upgrade(classic, "its assignor stores user data, which would be lost")
+                raise _no_upgrade(
+                    classic,
+                    "an unsupported custom assignor is in use. Please refer to the documentation or switch "
+                    "to a default assignor before re-attempting the upgrade.",
+                )
             partitions = partitions_by_id(
                 ((topic.topic, topic.partitions) for topic in assignment.assigned_partitions), view
             )
@@ -225,5 +229,5 @@ def _epoch_of(classic: ClassicGroup) -> int:
 def _no_upgrade(classic: ClassicGroup, reason: str) -> KafkaError:
     return KafkaError(
         ErrorCode.GROUP_ID_NOT_FOUND,
-        f"Classic group {classic.group_id!r} cannot become a consumer group: {reason}",
+        f"Cannot upgrade classic group {classic.group_id} to consumer group because {reason}",
     )

@@ -26,6 +26,7 @@ from ruslo.machines.groups.consumer.member import ConsumerMember
 from ruslo.machines.groups.consumer.reconcile import Owned
 from ruslo.machines.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, check_room
 from ruslo.machines.groups.events import RequestInfo
+from ruslo.machines.groups.group import not_found
 from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
@@ -65,9 +66,9 @@ def _check(shard: ShardState, request: ConsumerGroupHeartbeatRequest, version: i
     epoch = request.member_epoch
     needs_id = version >= MEMBER_ID_REQUIRED_MIN_VERSION or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH
     if needs_id and not request.member_id:
-        raise _invalid("MemberId is empty")
+        raise _invalid("MemberId can't be empty.")
     if not request.group_id:
-        raise _invalid("GroupId is empty")
+        raise _invalid("GroupId can't be empty.")
     if request.instance_id == "":
         raise _invalid("InstanceId is empty. Use null for a dynamic member.")
     if request.rack_id == "":
@@ -227,4 +228,4 @@ def _invalid(message: str) -> KafkaError:
 
 
 def _not_found(group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id!r} does not exist")
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, not_found(group_id))

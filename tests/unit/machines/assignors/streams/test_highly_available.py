@@ -62,6 +62,11 @@ def test_without_warmup_tasks_nothing_moves() -> None:
     assert shown(HA.assign(spec, topology(s0=2))) == {"a": "s0_0 s0_1", "b": "-"}
 
 
+def test_threads_of_one_process_are_levelled_without_warmup_tasks() -> None:
+    spec = group(member("a1", "s0_0 s0_1 s0_2 s0_3", process="a"), member("a2", process="a"), warmups=0)
+    assert shown(HA.assign(spec, topology(s0=4))) == {"a1": "s0_0 s0_1", "a2": "s0_2 s0_3"}
+
+
 def test_stateless_tasks_move_at_once() -> None:
     spec = group(member("a", "t0_0 t0_1"), member("b"))
     assert shown(HA.assign(spec, topology(t0=2))) == {"a": "t0_0", "b": "t0_1"}
