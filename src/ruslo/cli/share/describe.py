@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
     """Show members, offsets and lag of a share group, and what its consumers have in flight.
 
-    START is the offset of the first record that is not delivered for good; '-' before the first fetch. LAG is
-    the number of records that are not delivered for good.
+    All records before START are delivered for good; '-' before the first fetch. LAG is the number of records
+    that are not delivered for good.
 
     IN FLIGHT counts the records after START that were delivered, LOCKED those that a consumer holds. OLDEST
     is the age of the oldest lock, DELIVERIES the highest delivery count of a record. These four come from the

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ruslo.client.admin.group_descriptions import STREAMS, GroupDescription, GroupMember, shown_host
+from ruslo.client.admin.topology_description import DescribedNodes, described_nodes
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages import streams_group_describe_response as streams
 
@@ -57,6 +58,11 @@ class StreamsMember(GroupMember):
     """How far each task has restored its state, if members report it."""
     task_end_offsets: Mapping[Task, int]
 
+    @property
+    def thread(self) -> str:
+        """``StreamThread-1`` of a client id like ``APPLICATION-PROCESS-StreamThread-1-consumer``."""
+        return self.client_id.partition(f"{self.process_id}-")[2].removesuffix("-consumer") or self.client_id
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsGroupDescription(GroupDescription):
@@ -64,6 +70,8 @@ class StreamsGroupDescription(GroupDescription):
     """None before the first member has sent its topology."""
     subtopologies: tuple[Subtopology, ...]
     members: tuple[StreamsMember, ...]
+    described: DescribedNodes = field(default_factory=dict)
+    """The processors of each subtopology, if the application has described them."""
 
 
 def from_streams(group: streams.DescribedGroup, coordinator_id: int) -> StreamsGroupDescription:
@@ -86,6 +94,7 @@ def from_streams(group: streams.DescribedGroup, coordinator_id: int) -> StreamsG
         ),
         topology_epoch=None if topology is None else topology.epoch,
         subtopologies=subtopologies,
+        described=described_nodes(group.topology_description),
     )
 
 
