@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple, Protocol
 
+from ruslo.config.iso_duration import iso_duration_ms
 from ruslo.model.secret import Secret
 
 ConfigValue = bool | int | float | str | Secret | tuple[str, ...] | None
@@ -16,7 +17,6 @@ ConfigValue = bool | int | float | str | Secret | tuple[str, ...] | None
 # Compiled on first use: compiling is slow, and few starts need them.
 _HOST_PORT: Final = r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)"
 _REPLICA: Final = r"(?:[0-9]+:[0-9]+)?"
-_ISO_DURATION: Final = r"(?i)P(?=\d|T\d)(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d{1,9})?S)?)?"
 
 
 class Problem(NamedTuple):
@@ -180,7 +180,7 @@ class OffsetReset:
         if value in self.words:
             return None
         if isinstance(value, str) and value.startswith("by_duration:"):
-            if re.fullmatch(_ISO_DURATION, value.removeprefix("by_duration:")):
+            if iso_duration_ms(value.removeprefix("by_duration:")) is not None:
                 return None
             return Problem(
                 "the duration is not ISO 8601", "write it like by_duration:PT1H or by_duration:P3D"

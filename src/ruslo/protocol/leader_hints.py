@@ -1,4 +1,4 @@
-"""Leader hints in Produce and Fetch responses of a broker that is not the leader (KIP-951)."""
+"""Leader hints in the responses of a broker that is not the leader (KIP-951)."""
 
 from __future__ import annotations
 
@@ -23,16 +23,21 @@ _INT32 = Struct(">i")
 def write_node_endpoints(out: bytearray, endpoints: Sequence[NodeEndpoint]) -> None:
     """Write the tagged fields of a response whose only tagged field, tag 0, is the endpoints."""
     field = bytearray()
-    write_uvarint(field, len(endpoints) + 1)
-    for node_id, host, port, rack in endpoints:
-        field += _INT32.pack(node_id)
-        write_compact_string(field, host)
-        field += _INT32.pack(port)
-        write_compact_string(field, rack)
-        field.append(0)
+    write_endpoints(field, endpoints)
     out += b"\x01\x00"
     write_uvarint(out, len(field))
     out += field
+
+
+def write_endpoints(out: bytearray, endpoints: Sequence[NodeEndpoint]) -> None:
+    """Write the endpoints as a compact array."""
+    write_uvarint(out, len(endpoints) + 1)
+    for node_id, host, port, rack in endpoints:
+        out += _INT32.pack(node_id)
+        write_compact_string(out, host)
+        out += _INT32.pack(port)
+        write_compact_string(out, rack)
+        out.append(0)
 
 
 def write_compact_string(out: bytearray, text: str | None) -> None:

@@ -137,7 +137,7 @@ def test_changes_of_a_broker() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "per_broker", "message"),
     [
-        ("node.id", "5", True, "set it in the property file and restart"),
+        ("node.id", "5", True, "Set it in the property file and restart"),
         ("message.max.bytes", "x", True, "Invalid configuration message.max.bytes=x"),
         ("leader.replication.throttled.rate", "-1", True, "below the minimum 0"),
         ("listeners", "PLAINTEXT://:1", False, "set it for one broker"),

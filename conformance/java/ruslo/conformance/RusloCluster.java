@@ -85,7 +85,8 @@ public final class RusloCluster implements ClusterInstance {
     private List<String> formatOptions(RusloNode node) {
         List<String> options = new ArrayList<>();
         if (config.standalone()) {
-            options.add(node.isController ? "--standalone" : "--no-initial-controllers");
+            // Kafka's own test kit makes the first controller the only voter.
+            options.add(node.id == firstController() ? "--standalone" : "--no-initial-controllers");
         }
         short level = config.metadataVersion().featureLevel();
         if (level <= NEWEST_METADATA_VERSION) {
@@ -94,6 +95,10 @@ public final class RusloCluster implements ClusterInstance {
         config.features().forEach((feature, version) ->
             options.addAll(List.of("--feature", feature.featureName() + "=" + version)));
         return options;
+    }
+
+    private int firstController() {
+        return controllerNodes().mapToInt(node -> node.id).min().orElseThrow();
     }
 
     @Override

@@ -16,6 +16,10 @@ class TopicTraffic:
     fetches: int = 0
     bytes_out: int = 0
     failed_fetches: int = 0
+    share_fetches: int = 0
+    failed_share_fetches: int = 0
+    share_acknowledgements: int = 0
+    failed_share_acknowledgements: int = 0
     replication_bytes_in: int = 0
     replication_bytes_out: int = 0
 

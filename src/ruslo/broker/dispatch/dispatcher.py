@@ -17,11 +17,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
-from collections.abc import Awaitable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import isawaitable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ruslo.broker.counters.api_stats import ApiStats, RequestStats
 from ruslo.broker.handlers.services import Handler, NodeServices
@@ -32,6 +32,7 @@ from ruslo.broker.requests.bounds import (
     RequestBound,
     bound_of,
 )
+from ruslo.broker.requests.chunked_response import ChunkedResponse, WaitingResponse
 from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.requests.error_responses import error_response
 from ruslo.broker.requests.parts import Division, merge, parts_of
@@ -44,6 +45,7 @@ from ruslo.model.errors import ErrorCode, KafkaError, ProtocolError
 from ruslo.model.log_ids import log_ids
 from ruslo.net.connection import Connection
 from ruslo.net.pending_response import PendingResponse
+from ruslo.net.send_queue import Chunk
 from ruslo.protocol.apis import Api
 from ruslo.protocol.message import Message
 from ruslo.protocol.primitives import read_tag, read_uvarint
@@ -54,6 +56,10 @@ REQUEST_HEAD = struct.Struct(">hhih")
 FRAME_HEAD = struct.Struct(">ii")
 API_VERSIONS_KEY = 18
 MAX_HEADER_TAGS = 1_000
+
+AnyResponse: TypeAlias = Message | ChunkedResponse
+Frame: TypeAlias = Sequence[Chunk]
+"""A whole response, as chunks."""
 
 
 class HotHandler(Protocol):
@@ -187,9 +193,8 @@ class Dispatcher:
                     f"{api.name} v{version} request has {len(body)} bytes; the limit is "
                     f"{served.bound.max_bytes}. Send several smaller requests"
                 )
-            self._start(
-                connection.hold(), pending, self._respond_large(pending, served, bytes(body), context)
-            )
+            reply = connection.hold()
+            self._start(reply, pending, self._respond_large(reply, pending, served, bytes(body), context))
             return
         request, elements = _decode(served, body, version)
         if elements > INLINE_ELEMENTS and (parts := parts_of(api.name, request)) is not None:
@@ -198,15 +203,16 @@ class Dispatcher:
         response = self._call(pending, served, request, context)
         if session.meters.request is not None and isawaitable(response):
             pending = pending._replace(busy_ns=stats.now_ns() - pending.begun_ns)
-        if isinstance(response, asyncio.Future):
+        if isinstance(response, asyncio.Future | WaitingResponse):
             # The future of a coordinator needs no task: thousands of commits a second come this way.
-            response.add_done_callback(
-                partial(self._respond_when_done, connection, connection.defer(), pending, request)
-            )
+            reply = connection.defer()
+            if isinstance(response, WaitingResponse):
+                reply.on_abandoned, response = response.abandon, response.future
+            response.add_done_callback(partial(self._respond_when_done, connection, reply, pending, request))
         elif isawaitable(response):
             self._start(connection.defer(), pending, self._respond_later(pending, request, response))
         elif (frame := self._encode(pending, response)) is not None:
-            connection.send(frame)
+            connection.send_all(frame)
         else:
             connection.close()
 
@@ -223,7 +229,7 @@ class Dispatcher:
         self,
         pending_response: PendingResponse,
         pending: _PendingRequest,
-        frame_coroutine: Coroutine[Any, Any, bytearray | None],
+        frame_coroutine: Coroutine[Any, Any, Frame | None],
     ) -> None:
         self._tasks.start(self._send_response(pending_response, pending, frame_coroutine))
 
@@ -231,7 +237,7 @@ class Dispatcher:
         self,
         pending_response: PendingResponse,
         pending: _PendingRequest,
-        frame_coroutine: Coroutine[Any, Any, bytearray | None],
+        frame_coroutine: Coroutine[Any, Any, Frame | None],
     ) -> None:
         try:
             frame = await frame_coroutine
@@ -242,19 +248,22 @@ class Dispatcher:
             logger.exception("closing a connection: %s failed", pending.api.name, extra=pending.ids)
             frame = None
         if frame is not None:
-            pending_response.send((frame,))
+            pending_response.send(frame)
         else:
             pending.connection.close()
 
     async def _respond_later(
-        self, pending: _PendingRequest, request: Message, response: Awaitable[Message]
-    ) -> bytearray | None:
+        self, pending: _PendingRequest, request: Message, response: Awaitable[AnyResponse]
+    ) -> Frame | None:
         return self._encode(pending, await self._result(pending, request, response))
 
     async def _result(
-        self, pending: _PendingRequest, request: Message, response: Message | Awaitable[Message] | None
-    ) -> Message | None:
-        if response is None or isinstance(response, Message):
+        self,
+        pending: _PendingRequest,
+        request: Message,
+        response: AnyResponse | Awaitable[AnyResponse] | None,
+    ) -> AnyResponse | None:
+        if response is None or isinstance(response, Message | ChunkedResponse):
             return response
         try:
             return await response
@@ -264,16 +273,27 @@ class Dispatcher:
     # -- large requests --------------------------------------------------------------------------------------
 
     async def _respond_large(
-        self, pending: _PendingRequest, served: ServedApi, body: bytes, context: RequestContext
-    ) -> bytearray | None:
+        self,
+        reply: PendingResponse,
+        pending: _PendingRequest,
+        served: ServedApi,
+        body: bytes,
+        context: RequestContext,
+    ) -> Frame | None:
         async with self._large_requests:
             request, _ = await self._thread.run(_decode, served, body, pending.version)
             parts = parts_of(pending.api.name, request)
             if parts is not None:
                 return await self._respond_in_decoded_parts(pending, served, *parts, context)
         # Outside the semaphore: the response may wait as long as its client allows.
-        response = await self._result(pending, request, self._call(pending, served, request, context))
-        del request
+        called = self._call(pending, served, request, context)
+        if isinstance(called, WaitingResponse):
+            if reply.abandoned:
+                called.abandon()
+            else:
+                reply.on_abandoned = called.abandon
+        response = await self._result(pending, request, called)
+        del request, called
         return self._finish(pending, response, await self._thread.run(self._encoded, pending, response))
 
     async def _respond_in_parts(
@@ -283,7 +303,7 @@ class Dispatcher:
         division: Division,
         parts: Iterator[Message],
         context: RequestContext,
-    ) -> bytearray | None:
+    ) -> Frame | None:
         async with self._large_requests:
             return await self._respond_in_decoded_parts(pending, served, division, parts, context)
 
@@ -294,11 +314,11 @@ class Dispatcher:
         division: Division,
         parts: Iterator[Message],
         context: RequestContext,
-    ) -> bytearray | None:
+    ) -> Frame | None:
         responses: list[Message] = []
         for part in parts:
             response = await self._result(pending, part, self._call(pending, served, part, context))
-            if response is None or not hasattr(response, division.response_array):
+            if not isinstance(response, Message) or not hasattr(response, division.response_array):
                 return self._finish(pending, None, None)
             pending.stats.record_errors(response)
             responses.append(response)
@@ -314,7 +334,7 @@ class Dispatcher:
         pending_response: PendingResponse,
         pending: _PendingRequest,
         request: Message,
-        future: asyncio.Future[Message],
+        future: asyncio.Future[AnyResponse],
     ) -> None:
         if future.cancelled():
             connection.close()
@@ -322,25 +342,28 @@ class Dispatcher:
         error = future.exception()
         response = future.result() if error is None else self._error_response(pending, request, error)
         if (frame := self._encode(pending, response)) is not None:
-            pending_response.send((frame,))
+            pending_response.send(frame)
         else:
             connection.close()
 
-    def _encode(self, pending: _PendingRequest, response: Message | None) -> bytearray | None:
+    def _encode(self, pending: _PendingRequest, response: AnyResponse | None) -> Frame | None:
         """Return the frame to send; None if the connection must be closed instead."""
         return self._finish(pending, response, self._encoded(pending, response))
 
     def _finish(
-        self, pending: _PendingRequest, response: Message | None, frame: bytearray | None
-    ) -> bytearray | None:
+        self, pending: _PendingRequest, response: AnyResponse | None, frame: Frame | None
+    ) -> Frame | None:
         pending.stats.record_response(pending.begun_ns)
         if response is None:
             pending.stats.record_error(ErrorCode.UNKNOWN_SERVER_ERROR)
+        elif isinstance(response, ChunkedResponse):
+            for code in response.error_codes():
+                pending.stats.record_error(code)
         else:
             pending.stats.record_errors(response)
         return frame
 
-    def _encoded(self, pending: _PendingRequest, response: Message | None) -> bytearray | None:
+    def _encoded(self, pending: _PendingRequest, response: AnyResponse | None) -> Frame | None:
         api, version, correlation_id, *_ = pending
         if response is None:
             return None
@@ -348,14 +371,19 @@ class Dispatcher:
         out = bytearray(FRAME_HEAD.size)
         if version >= api.flexible_from and api.key != API_VERSIONS_KEY:
             out.append(0)
+        chunks: Frame = (out,)
         try:
-            response.write(out, version)
+            if isinstance(response, ChunkedResponse):
+                chunks, size = response.encode(out, version)
+            else:
+                response.write(out, version)
+                size = len(out)
         except ProtocolError:
             # A bug of the broker: the request was valid.
             logger.exception("the %s v%d response cannot be encoded", api.name, version, extra=pending.ids)
             return None
-        FRAME_HEAD.pack_into(out, 0, len(out) - 4, correlation_id)
-        return out
+        FRAME_HEAD.pack_into(out, 0, size - 4, correlation_id)
+        return chunks
 
     def _throttle(self, pending: _PendingRequest, response: Any) -> None:
         """Tell the client how long it must wait, and let it wait (KIP-219)."""
@@ -394,7 +422,7 @@ class Dispatcher:
         pending = _PendingRequest(api, 0, correlation_id, stats, stats.now_ns(), connection, None, session)
         frame = self._encode(pending, response)
         assert frame is not None
-        connection.send(frame)
+        connection.send_all(frame)
 
     def _error_response(
         self, pending: _PendingRequest, request: Message, error: BaseException

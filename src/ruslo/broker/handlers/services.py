@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ruslo.broker.controller.liveness_probes import LivenessProbes
     from ruslo.broker.controller.producer_ids import ProducerIds
     from ruslo.broker.coordinators.groups.coordinator import GroupCoordinator
+    from ruslo.broker.coordinators.groups.internal_topics import InternalTopicCreator
+    from ruslo.broker.coordinators.groups.share_offsets import ShareOffsets
     from ruslo.broker.coordinators.runtime.internal_topic import InternalTopic
     from ruslo.broker.coordinators.share.coordinator import ShareCoordinator
     from ruslo.broker.coordinators.txns.coordinator import TransactionCoordinator
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from ruslo.broker.scheduling.scheduler import Scheduler
     from ruslo.broker.security.audit_log import AuditLog
     from ruslo.broker.security.authentication import Authentication
+    from ruslo.broker.share_partitions.manager import SharePartitionManager
     from ruslo.broker.telemetry.client_telemetry import ClientTelemetry
     from ruslo.config.broker import BrokerConfig
     from ruslo.storage.log_manager import LogManager
@@ -117,11 +120,15 @@ class Services(NodeServices):
     logs: LogManager
     producer_ids: ProducerIds
     offsets_topic: InternalTopic
+    streams_topics: InternalTopicCreator
+    """Creates the internal topics of streams groups."""
     transactions: TransactionCoordinator
     transactions_topic: InternalTopic
     transactional_commits: TransactionalOffsetCommits
     shares: ShareCoordinator
+    share_offsets: ShareOffsets
     share_state_topic: InternalTopic
+    share_partitions: SharePartitionManager
     markers: MarkerWriter
     log_dir_moves: LogDirMoves
     topic_responses: TopicResponses

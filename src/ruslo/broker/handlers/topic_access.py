@@ -15,8 +15,8 @@ def may_write(access: Access, topic: str | bytes, metadata: MetadataLoader) -> b
     return _allows(access, Operation.WRITE, access.writable, topic, metadata, "Produce")
 
 
-def may_read(access: Access, topic: str | bytes, metadata: MetadataLoader) -> bool:
-    return _allows(access, Operation.READ, access.readable, topic, metadata, "Fetch")
+def may_read(access: Access, topic: str | bytes, metadata: MetadataLoader, api: str = "Fetch") -> bool:
+    return _allows(access, Operation.READ, access.readable, topic, metadata, api)
 
 
 def _allows(

@@ -28,14 +28,12 @@ the last column says so; a test sends those of brokers to a node in each version
 in ApiVersions, so a client knows before it sends one: it takes another way, or says what is missing. What
 that means for users is in [limits.md](limits.md).
 
-Not answered of Apache Kafka 4.4: version 1 of StreamsGroupHeartbeat and StreamsGroupDescribe, and its two new
-requests, StreamsGroupTopologyDescriptionUpdate (93) and UnregisterController (94). The second one needs a
-`metadata.version` of 4.4, which no cluster of Ruslo finalizes.
+Not answered of Apache Kafka 4.4: its new request UnregisterController (94). It needs a `metadata.version` of
+4.4, which no cluster of Ruslo finalizes.
 
 Features of a cluster are another matter. A new cluster finalizes the features that Apache Kafka finalizes
-with the same `metadata.version`, so that either system can start on the other's directories. Two of them,
-`share.version` and `streams.version`, are finalized although the requests of share groups and streams groups
-are not answered yet."""
+with the same `metadata.version`, so that either system can start on the other's directories. One of them,
+`share.version`, is finalized although the requests of share groups are not answered yet."""
 
 
 def page() -> str:

@@ -15,7 +15,7 @@ from ruslo.cli.terminal.output_format import stream_item
 from ruslo.client.views.position import AtOffset, AtStart, AtTime, BeforeEnd, Position, parse_position
 
 if TYPE_CHECKING:
-    from ruslo.cli.consume.record_format import Formatter
+    from ruslo.cli.arguments.record_format import Formatter
     from ruslo.client.librdkafka.consumer import Consumer
     from ruslo.client.settings.setting import ConfigValue
     from ruslo.model.topics import TopicPartition
@@ -104,7 +104,7 @@ def consume(
     Records of a partition are printed in order. No consumer group is used and no offset is committed.
     """
     from ruslo.cli.arguments.client_settings import client_settings, uses_tls
-    from ruslo.cli.consume.record_format import ENCODERS, compile_format
+    from ruslo.cli.arguments.record_format import ENCODERS, compile_format
     from ruslo.client.librdkafka.consumer import Consumer
     from ruslo.client.settings.tables import for_consumers
     from ruslo.client.views.record_json import record_fields

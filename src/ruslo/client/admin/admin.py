@@ -17,6 +17,9 @@ from ruslo.client.admin.producers import Producers
 from ruslo.client.admin.quorum import QuorumAdmin
 from ruslo.client.admin.quotas import Quotas
 from ruslo.client.admin.reassignments import Reassignments
+from ruslo.client.admin.share_group_offsets import ShareGroupOffsets
+from ruslo.client.admin.share_groups import ShareGroups
+from ruslo.client.admin.streams_groups import StreamsGroups
 from ruslo.client.admin.tokens import Tokens
 from ruslo.client.admin.topics import Topics
 from ruslo.client.admin.transactions import Transactions
@@ -48,6 +51,9 @@ class Admin:
         self.producers = Producers(self.cluster)
         self.groups = Groups(self.cluster)
         self.group_offsets = GroupOffsets(self.cluster, self.groups.coordinators)
+        self.share_groups = ShareGroups(self.cluster, self.groups.coordinators)
+        self.share_group_offsets = ShareGroupOffsets(self.cluster, self.groups.coordinators)
+        self.streams_groups = StreamsGroups(self.cluster, self.groups.coordinators)
         self.transactions = Transactions(self.cluster)
         self.acls = Acls(self.cluster)
         self.users = Users(self.cluster)

@@ -11,6 +11,7 @@ from ruslo.config.keys.replication import REPLICATION_KEYS
 from ruslo.config.keys.sasl import SASL_KEYS
 from ruslo.config.keys.security import SECURITY_KEYS
 from ruslo.config.keys.share import SHARE_KEYS
+from ruslo.config.keys.share_delivery import SHARE_DELIVERY_KEYS
 from ruslo.config.keys.ssl import SSL_KEYS
 from ruslo.config.keys.transaction import TRANSACTION_KEYS
 
@@ -20,7 +21,7 @@ BROKER_SECTIONS = (
     ("Logs", LOG_KEYS),
     ("Replication", REPLICATION_KEYS),
     ("Groups", GROUP_COORDINATOR_KEYS),
-    ("Share groups", SHARE_KEYS),
+    ("Share groups", (*SHARE_KEYS, *SHARE_DELIVERY_KEYS)),
     ("Transactions", TRANSACTION_KEYS),
     ("Tiered storage", REMOTE_KEYS),
     ("Quotas and metrics", QUOTA_KEYS),

@@ -9,7 +9,6 @@ from ruslo.config.definition import (
     STRING,
     ConfigKey,
     ConfigTable,
-    without_effect,
 )
 from ruslo.config.keys.broker import BROKER
 from ruslo.config.keys.inherited import inherited
@@ -36,15 +35,13 @@ GROUP = ConfigTable("group", (
     _of_broker("streams.initial.rebalance.delay.ms"),
     _of_broker("streams.num.standby.replicas"),
     _of_broker("streams.session.timeout.ms"),
-    *without_effect(
-        ConfigKey("share.auto.offset.reset", STRING, "latest", OffsetReset(), MEDIUM, CLUSTER_WIDE,
-            "Start offset of a share group without committed state: latest, earliest or by_duration:…."),
-        ConfigKey("share.isolation.level", STRING, "read_uncommitted",
-            OneOf("read_committed", "read_uncommitted"), MEDIUM, CLUSTER_WIDE,
-            "Deliver all records (read_uncommitted) or only committed ones (read_committed)."),
-        ConfigKey("share.renew.acknowledge.enable", BOOLEAN, True, None, MEDIUM, CLUSTER_WIDE,
-            "Let consumers renew the lock of a record."),
-    ),
+    ConfigKey("share.auto.offset.reset", STRING, "latest", OffsetReset(), MEDIUM, CLUSTER_WIDE,
+        "Start offset of a share group without committed state: latest, earliest or by_duration:…."),
+    ConfigKey("share.isolation.level", STRING, "read_uncommitted",
+        OneOf("read_committed", "read_uncommitted"), MEDIUM, CLUSTER_WIDE,
+        "Deliver all records (read_uncommitted) or only committed ones (read_committed)."),
+    ConfigKey("share.renew.acknowledge.enable", BOOLEAN, True, None, MEDIUM, CLUSTER_WIDE,
+        "Let consumers renew the lock of a record."),
 ))
 # fmt: on
 

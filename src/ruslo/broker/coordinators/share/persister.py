@@ -80,7 +80,7 @@ class SharePersister:
     async def _request_once(self, parts: Mapping[ShareKey, ShareRequest]) -> dict[ShareKey, Any]:
         by_node: dict[int, list[ShareRequest]] = {}
         for key, part in parts.items():
-            by_node.setdefault(self._node_of(key), []).append(part)
+            by_node.setdefault(self.node_of(key), []).append(part)
         chunks = [
             (node, node_parts[at : at + CHUNK])
             for node, node_parts in by_node.items()
@@ -91,7 +91,8 @@ class SharePersister:
             results |= responses
         return results
 
-    def _node_of(self, key: ShareKey) -> int:
+    def node_of(self, key: ShareKey) -> int:
+        """The node of the share coordinator of a share-partition; -1 if there is none."""
         topic = self._metadata.image.topics.by_name.get(SHARE_STATE_TOPIC)
         if topic is None:
             return _NO_NODE

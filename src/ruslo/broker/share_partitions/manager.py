@@ -1,0 +1,321 @@
+"""The share-partitions whose partitions this broker leads, and the share sessions of their members.
+
+A share-partition is loaded by the first fetch. It is unloaded when the leadership moves, the topic is
+deleted, the group has no session here any more, or nothing has used it for a while.
+
+One timer serves the acquisition locks of all share-partitions: each has a deadline in a heap, and the locks
+of one expire in one step of the scheduler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator
+
+from ruslo.broker.coordinators.share.persister import SharePersister
+from ruslo.broker.counters.share_counters import ShareCounters
+from ruslo.broker.metadata.dynamic_config import DynamicConfig
+from ruslo.broker.metadata.loader import MetadataLoader
+from ruslo.broker.partitions.manager import PartitionManager
+from ruslo.broker.scheduling.background_tasks import BackgroundTasks
+from ruslo.broker.scheduling.deadline_timer import DeadlineTimer
+from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps
+from ruslo.broker.share_partitions.group_config import ShareGroupConfig, share_group_config
+from ruslo.broker.share_partitions.led_partition import LedSharePartition, Written
+from ruslo.broker.share_partitions.loading import load
+from ruslo.broker.share_partitions.persister_errors import FENCING
+from ruslo.broker.share_partitions.state_writer import StateWriter
+from ruslo.machines.controller.config_image import GROUP
+from ruslo.machines.controller.delta import MetadataDelta
+from ruslo.machines.controller.feature_image import SHARE_VERSION
+from ruslo.machines.controller.image import MetadataImage
+from ruslo.machines.share_coordinator.records import ShareKey
+from ruslo.machines.share_partition.values import AcknowledgementBatch, StateWrite
+from ruslo.machines.share_session import SessionKey, ShareSession, ShareSessionCache, TopicIdPartition
+from ruslo.machines.timers import Timers
+from ruslo.model.clock import Clock
+from ruslo.model.errors import ErrorCode, KafkaError, StorageError
+from ruslo.model.ids import Uuid
+
+logger = logging.getLogger(__name__)
+
+IDLE_MS = 300_000
+"""A share-partition that no request has used for this time is unloaded; the next fetch loads it again."""
+_IDLE_CHECK_S = 60
+
+
+class SharePartitionManager:
+    def __init__(
+        self,
+        dynamic_config: DynamicConfig,
+        metadata: MetadataLoader,
+        partitions: PartitionManager,
+        persister: SharePersister,
+        clock: Clock,
+        scheduler: Scheduler,
+    ) -> None:
+        """Subscribe to the metadata; the partition manager must have done so before."""
+        self._dynamic_config = dynamic_config
+        self._metadata = metadata
+        self._partitions = partitions
+        self._persister = persister
+        self._clock = clock
+        self._scheduler = scheduler
+        self.counters = ShareCounters()
+        self.sessions = ShareSessionCache(dynamic_config.current.int("group.share.max.share.sessions"))
+        self._by_group: dict[str, dict[TopicIdPartition, LedSharePartition]] = {}
+        self._by_topic: dict[Uuid, dict[LedSharePartition, None]] = {}
+        self._configs: dict[str, ShareGroupConfig] = {}
+        """Of the groups in ``_by_group``."""
+        loop = asyncio.get_running_loop()
+        self._writer = StateWriter(persister, self._on_written, loop.call_soon)
+        self._loads = BackgroundTasks()
+        self._deadlines: Timers[LedSharePartition] = Timers()
+        self._timer = DeadlineTimer(clock, self._deadlines.deadline_ms, self._expire_locks)
+        self._idle_check = loop.call_later(_IDLE_CHECK_S, self._unload_unused)
+        metadata.subscribe(self.apply)
+
+    async def stop(self) -> None:
+        self._timer.stop()
+        self._idle_check.cancel()
+        await self._loads.stop()
+        await self._writer.stop()
+
+    def __iter__(self) -> Iterator[LedSharePartition]:
+        for partitions in self._by_group.values():
+            yield from partitions.values()
+
+    def now_ms(self) -> int:
+        return self._clock.monotonic_ms()
+
+    @property
+    def is_enabled(self) -> bool:
+        return self._metadata.image.features.level(SHARE_VERSION) > 0
+
+    def config_of(self, group_id: str) -> ShareGroupConfig:
+        found = self._configs.get(group_id)
+        if found is None:
+            overrides = self._metadata.image.configs.of(GROUP, group_id)
+            found = share_group_config(self._dynamic_config.current, overrides)
+        return found
+
+    def storage_failed(self, error: StorageError) -> None:
+        self._partitions.storage_failed(error)
+
+    # -- share-partitions ------------------------------------------------------------------------------------
+
+    def open(self, group_id: str, tp: TopicIdPartition) -> LedSharePartition:
+        """The share-partition, which may have to load first; raises KafkaError if it is not led here."""
+        led = self.get(group_id, tp)
+        if led is None:
+            led = self._load(group_id, tp)
+        led.used_ms = self.now_ms()
+        return led
+
+    def get(self, group_id: str, tp: TopicIdPartition) -> LedSharePartition | None:
+        """The share-partition, if it is in memory and this broker still leads it."""
+        led = self._by_group.get(group_id, {}).get(tp)
+        if led is not None:
+            self.check(led)
+            if led.failure is not None:
+                return None
+        return led
+
+    def check(self, led: LedSharePartition) -> None:
+        """Unload the share-partition if this broker does not lead it in the same leader epoch any more."""
+        if led.failure is None and not led.is_current:
+            self._unload(
+                led, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"The leader of {led.partition} changed.")
+            )
+
+    def _load(self, group_id: str, tp: TopicIdPartition) -> LedSharePartition:
+        topic_id, index = tp
+        partition = self._partitions.by_id.get(topic_id, {}).get(index)
+        if partition is None:
+            raise self._partitions.missing(topic_id, index)
+        partition.require_leader()
+        config = self._configs[group_id] = self.config_of(group_id)
+        led = LedSharePartition(
+            ShareKey(group_id, topic_id, index), partition, config, partition.leader_epoch, self.now_ms()
+        )
+        self._by_group.setdefault(group_id, {})[tp] = led
+        self._by_topic.setdefault(topic_id, {})[led] = None
+        self._loads.start(self._complete_load(led))
+        return led
+
+    async def _complete_load(self, led: LedSharePartition) -> None:
+        begun_ns = self._clock.monotonic_ns()
+        try:
+            machine = await load(led, self._persister, self._clock)
+        except KafkaError as error:
+            logger.info("Loading the share-partition %s failed: %s", led, error)
+            self._unload(led, error)
+            return
+        except StorageError as error:
+            self.storage_failed(error)
+            self._unload(led, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
+            return
+        self.counters.load_times.observe(self._clock.monotonic_ns() - begun_ns)
+        if led.failure is None:
+            machine.settings = led.config.settings
+            led.machine = machine
+            led.wake_all_fetches()
+            self._unload_if_abandoned(led)
+
+    def _unload(self, led: LedSharePartition, reason: KafkaError) -> None:
+        if led.failure is not None:
+            return
+        group = self._by_group.get(led.key.group_id, {})
+        tp = (led.key.topic_id, led.key.partition)
+        if group.get(tp) is led:
+            del group[tp]
+            if not group:
+                del self._by_group[led.key.group_id]
+                self._configs.pop(led.key.group_id, None)
+        of_topic = self._by_topic.get(led.key.topic_id, {})
+        of_topic.pop(led, None)
+        if not of_topic:
+            self._by_topic.pop(led.key.topic_id, None)
+        self._deadlines.cancel(led)
+        led.fail(reason)
+
+    # -- acknowledgements ------------------------------------------------------------------------------------
+
+    def acknowledge(
+        self, led: LedSharePartition, member: str, batches: Iterable[AcknowledgementBatch]
+    ) -> Written | None:
+        """Acknowledge records; the result is known when they are persisted. None: nothing has to be.
+
+        Raises KafkaError; then nothing has changed.
+        """
+        machine = led.machine
+        if machine is None:
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD_STATE, f"No record of {led} is acquired: it is being loaded."
+            )
+        led.used_ms = self.now_ms()
+        return self._submit(led, machine.acknowledge(member, batches, self.now_ms()))
+
+    def _submit(self, led: LedSharePartition, write: StateWrite | None) -> Written | None:
+        self.changed(led)
+        if write is None:
+            return None
+        written: Written = asyncio.get_running_loop().create_future()
+        self._writer.submit(led, write, written)
+        return written
+
+    def _on_written(self, led: LedSharePartition, error: KafkaError | None) -> None:
+        if error is not None:
+            logger.warning("Writing the state of the share-partition %s failed: %s", led, error)
+            if error.code in FENCING:
+                self._unload(led, error)
+        if led.failure is None:
+            self.changed(led)
+            led.wake_fetches()
+            self._unload_if_abandoned(led)
+
+    # -- sessions --------------------------------------------------------------------------------------------
+
+    def close_session(self, key: SessionKey) -> None:
+        """Close the session of a member and release its records."""
+        session = self.sessions.remove(key)
+        if session is not None:
+            self._release(session)
+
+    def connection_lost(self, connection: object) -> None:
+        for session in self.sessions.connection_lost(connection):
+            self._release(session)
+
+    def _release(self, session: ShareSession) -> None:
+        self._scheduler.run(self._release_steps(session), priority=Priority.CLUSTER, name="closed session")
+
+    def _release_steps(self, session: ShareSession) -> Steps[None]:
+        group_id, member = session.key
+        for tp in session.partitions:
+            led = self.get(group_id, tp)
+            if led is not None and led.machine is not None:
+                self._submit(led, led.machine.release(member))
+                led.wake_fetches()
+            yield
+        for led in tuple(self._by_group.get(group_id, {}).values()):
+            self._unload_if_abandoned(led)
+            yield
+
+    def _unload_if_abandoned(self, led: LedSharePartition) -> None:
+        """Unload a share-partition whose group has no session here, once its writes are persisted."""
+        has_writes = led.queued_writes or led.writes_in_progress
+        if not has_writes and led.machine is not None and not self.sessions.has_members(led.key.group_id):
+            self._unload(led, _unloaded(led))
+
+    def _unload_unused(self) -> None:
+        self._idle_check = asyncio.get_running_loop().call_later(_IDLE_CHECK_S, self._unload_unused)
+        self._scheduler.run(
+            self._unload_steps(), priority=Priority.BACKGROUND, name="unused share-partitions"
+        )
+
+    def _unload_steps(self) -> Steps[None]:
+        now_ms = self.now_ms()
+        for led in tuple(self):
+            if led.is_idle and not led.delayed_fetches and now_ms - led.used_ms >= IDLE_MS:
+                self._unload(led, _unloaded(led))
+            yield
+
+    # -- acquisition locks -----------------------------------------------------------------------------------
+
+    def changed(self, led: LedSharePartition) -> None:
+        """The locks of a share-partition have changed."""
+        if led.failure is not None or led.machine is None:
+            return
+        deadline_ms = led.machine.deadline_ms()
+        if deadline_ms is None:
+            self._deadlines.cancel(led)
+        else:
+            self._deadlines.set(led, deadline_ms)
+            self._timer.arm()
+
+    def _expire_locks(self) -> None:
+        self._scheduler.run(self._expire_steps(), priority=Priority.CLUSTER, name="expired record locks")
+
+    def _expire_steps(self) -> Steps[None]:
+        while (led := self._deadlines.pop_due(self.now_ms())) is not None:
+            assert led.machine is not None
+            write = led.machine.expire_locks(self.now_ms())
+            if write is not None:
+                count = sum(last - first + 1 for first, last, _, _ in write.batches)
+                led.lock_timeouts += count
+                self.counters.lock_timeouts += count
+                self._writer.submit(led, write)
+            self.changed(led)
+            led.wake_fetches()
+            yield
+        self._timer.arm()
+
+    # -- metadata --------------------------------------------------------------------------------------------
+
+    def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        for topic_id in delta.deleted_topics:
+            for led in tuple(self._by_topic.get(topic_id, ())):
+                self._unload(led, self._partitions.missing(topic_id, led.key.partition))
+        for topic_id, changed in delta.changed_partitions.items():
+            for led in tuple(self._by_topic.get(topic_id, ())):
+                now = image.topics.partition(topic_id, led.key.partition)
+                if led.key.partition in changed and (
+                    now is None or (now.leader, now.leader_epoch) != (led.partition.node_id, led.leader_epoch)
+                ):
+                    problem = f"The leader of {led.partition} changed."
+                    self._unload(led, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, problem))
+        for resource_type, group_id in delta.changed_configs:
+            if resource_type == GROUP and group_id in self._configs:
+                del self._configs[group_id]
+                config = self._configs[group_id] = self.config_of(group_id)
+                for led in self._by_group[group_id].values():
+                    led.configure(config)
+        if SHARE_VERSION in delta.changed_features and not self.is_enabled:
+            self.sessions.clear()
+            for led in tuple(self):
+                self._unload(led, _unloaded(led))
+
+
+def _unloaded(led: LedSharePartition) -> KafkaError:
+    return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"The share-partition {led} was unloaded.")
