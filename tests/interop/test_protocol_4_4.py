@@ -33,7 +33,9 @@ def test_every_api() -> None:
         highest = theirs["highest"]
         for message in (message_class(f"{ours.name}Request"), message_class(f"{ours.name}Response")):
             assert (message.MIN_VERSION, message.MAX_VERSION) == (theirs["lowest"], highest), ours
-        assert (ours.forwardable, ours.cluster_action) == (theirs["forwardable"], theirs["clusterAction"]), ours
+        assert (ours.forwardable, ours.cluster_action) == (theirs["forwardable"], theirs["clusterAction"]), (
+            ours
+        )
         assert sorted(listener.upper() for listener in ours.listeners) == theirs["listeners"], ours
         for version in range(ours.min_version, highest + 1):
             assert request_header_version(ours.key, version) == theirs["requestHeaders"][version], ours

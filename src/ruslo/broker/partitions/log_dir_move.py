@@ -257,7 +257,7 @@ class LogDirMove:
             copy.append(data, now_ms)
             services.quota.record(len(data))
         # Without the checkpoint deleted records would come back after a crash.
-        if copy.lag != 0 or self._start_to_checkpoint() not in (None, self._checkpointed_start):
+        if not copy.has_caught_up or self._start_to_checkpoint() not in (None, self._checkpointed_start):
             return False
         services.logs.replace_by_future(copy)
         self.reported = False
