@@ -1,7 +1,7 @@
 """Offsets of share groups (KIP-932): list them with their lag, alter, delete.
 
-All records before the start offset of a share-partition are delivered for good: accepted, rejected or archived.
-The share coordinator stores it, with a delay, so a share group has no committed offsets.
+All records before the start offset of a share-partition are delivered for good: accepted, rejected or
+archived. The share coordinator stores it, with a delay, so a share group has no committed offsets.
 """
 
 from __future__ import annotations
