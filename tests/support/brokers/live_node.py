@@ -48,6 +48,7 @@ PRODUCE_IDS_FROM = 13
 FETCH_IDS_FROM = 13
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+GROUP_RESOURCE = 32
 
 
 def run(coroutine: Coroutine[Any, Any, None], timeout_s: float = 30) -> None:
@@ -117,6 +118,9 @@ class LiveNode:
 
     async def alter_all_brokers(self, **settings: str) -> None:
         await self._alter(BROKER_RESOURCE, "", settings)
+
+    async def alter_group(self, group: str, **settings: str) -> None:
+        await self._alter(GROUP_RESOURCE, group, settings)
 
     async def _alter(self, resource_type: int, name: str, settings: Mapping[str, str]) -> None:
         configs = [AlterableConfig(name=k.replace("_", "."), value=v) for k, v in settings.items()]

@@ -10,6 +10,7 @@ import pytest
 from ruslo.machines.controller.machine import ControllerMachine
 from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.shard import GroupShard
+from ruslo.machines.groups.share.group import ShareGroup
 from ruslo.machines.machine import Instant
 from ruslo.machines.share_coordinator.shard import ShareCoordinatorShard
 from ruslo.machines.txns.shard import TxnShard
@@ -34,10 +35,10 @@ def logged_state(machine: object) -> str:
                 group.target_epoch,
                 group.target,
                 group.members,
-                group.resolved,
+                group.resolved if isinstance(group, ConsumerGroup) else group.states,
             )
             for group in machine.state.groups.values()
-            if isinstance(group, ConsumerGroup)
+            if isinstance(group, ConsumerGroup | ShareGroup)
         }
         return repr((offsets, store._pending, groups))
     assert isinstance(machine, ControllerMachine)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ruslo.model.errors import ErrorCode
-from ruslo.model.ids import Uuid
+from ruslo.model.ids import Uuid, uuid_to_text
 from ruslo.protocol.messages import share_acknowledge_request as acknowledge_request
 from ruslo.protocol.messages import share_fetch_request as fetch_request
+from ruslo.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from ruslo.protocol.messages.find_coordinator_response import FindCoordinatorResponse
 from ruslo.protocol.messages.initialize_share_group_state_response import InitializeShareGroupStateResponse
 from ruslo.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
 from ruslo.protocol.messages.share_fetch_response import PartitionData, ShareFetchResponse
@@ -27,6 +30,13 @@ SMALL = {
     "share.coordinator.state.topic.min.isr": "1",
 }
 """Properties of a node for tests with share groups."""
+
+_NOT_YET = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
 
 Batches = Sequence[tuple[int, int, Sequence[int]]]
 """First offset, last offset, acknowledge types."""
@@ -197,15 +207,23 @@ class Fetched:
 async def initialize(
     client: RawClient, topic: Uuid, *, partitions: int = 1, start_offset: int = 0, group: str = "g"
 ) -> None:
-    """Initialize the state as the group coordinator does."""
-    request = initialize_request(1, start_offset, topic=topic, group=group)
-    for partition in range(1, partitions):
-        request.topics[0].partitions += (
-            initialize_request(1, start_offset, topic=topic, partition=partition).topics[0].partitions
-        )
-    response = await client.call(request, InitializeShareGroupStateResponse)
-    codes = {ErrorCode(each.error_code).name for topic in response.results for each in topic.partitions}
-    assert codes == {"NONE"}, codes
+    """Initialize the state as the group coordinator does; the first request creates the state's topic."""
+    keys = [f"{group}:{uuid_to_text(topic)}:{index}" for index in range(partitions)]
+    find = FindCoordinatorRequest(key_type=2, coordinator_keys=keys)
+    missing = set(range(partitions))
+    while missing:
+        await client.call(find, FindCoordinatorResponse, 6)
+        request = initialize_request(1, start_offset, topic=topic, group=group)
+        request.topics[0].partitions = [
+            initialize_request(1, start_offset, topic=topic, partition=index).topics[0].partitions[0]
+            for index in sorted(missing)
+        ]
+        response = await client.call(request, InitializeShareGroupStateResponse)
+        results = [each for found in response.results for each in found.partitions]
+        assert {each.error_code for each in results} <= {ErrorCode.NONE, *_NOT_YET}
+        missing -= {each.partition for each in results if each.error_code == ErrorCode.NONE}
+        if missing:
+            await asyncio.sleep(0.1)
 
 
 @contextlib.asynccontextmanager

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ruslo.broker.controller.producer_ids import ProducerIds
     from ruslo.broker.coordinators.groups.coordinator import GroupCoordinator
     from ruslo.broker.coordinators.groups.internal_topics import InternalTopicCreator
+    from ruslo.broker.coordinators.groups.share_offsets import ShareOffsets
     from ruslo.broker.coordinators.runtime.internal_topic import InternalTopic
     from ruslo.broker.coordinators.share.coordinator import ShareCoordinator
     from ruslo.broker.coordinators.txns.coordinator import TransactionCoordinator
@@ -125,6 +126,7 @@ class Services(NodeServices):
     transactions_topic: InternalTopic
     transactional_commits: TransactionalOffsetCommits
     shares: ShareCoordinator
+    share_offsets: ShareOffsets
     share_state_topic: InternalTopic
     share_partitions: SharePartitionManager
     markers: MarkerWriter

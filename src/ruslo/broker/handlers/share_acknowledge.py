@@ -34,7 +34,7 @@ async def handle(
             "ShareAcknowledge does not open a session. Send a ShareFetch.",
         )
     shares.sessions.use(client.session_key, epoch)
-    errors = await client.acknowledge(batches_by_partition(request.topics), request.is_renew_ack)
+    errors = await client.acknowledge(batches_by_partition(request.topics), request.is_renew_ack).done
     if epoch == FINAL_EPOCH:
         shares.close_session(client.session_key)
     return _response(client, errors)

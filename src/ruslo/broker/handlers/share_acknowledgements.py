@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.handlers.topic_access import may_read
 from ruslo.broker.partitions.leader_hints import broker_endpoints
 from ruslo.broker.requests.context import RequestContext
-from ruslo.broker.scheduling.scheduler import Priority
+from ruslo.broker.scheduling.scheduler import Priority, Steps
 from ruslo.machines.share_partition.states import AcknowledgeType
 from ruslo.machines.share_partition.values import AcknowledgementBatch
 from ruslo.machines.share_session import SessionKey, TopicIdPartition
@@ -100,57 +101,90 @@ class ShareClient(NamedTuple):
         nodes = dict.fromkeys(leader for leader, _ in leaders if leader >= 0)
         return broker_endpoints(self.services.metadata, nodes, self.context.listener_name)
 
-    async def acknowledge(self, acknowledgements: Acknowledgements, is_renew_ack: bool) -> Errors:
-        """Acknowledge records of all partitions; returns when the results are persisted."""
-        errors: Errors = {}
-        pending: dict[TopicIdPartition, asyncio.Future[KafkaError | None]] = {}
-        without_batches: list[TopicIdPartition] = []
-        has_valid_batches = False
-        for tp, batches in acknowledgements.items():
-            errors[tp] = self._refusal(tp, batches, is_renew_ack)
-            if errors[tp] is not None:
-                continue
-            if not batches:
-                without_batches.append(tp)
-                del errors[tp]
-                continue
-            has_valid_batches = True
-            try:
-                written = self._acknowledge_partition(tp, batches)
-            except KafkaError as error:
-                errors[tp] = error
-            else:
-                if written is not None:
-                    pending[tp] = written
-            await self.services.scheduler.checkpoint(Priority.REQUEST)
-        if pending:
-            await asyncio.wait(pending.values())
-            errors |= {tp: written.result() for tp, written in pending.items()}
-        self._count(acknowledgements, errors)
-        # As in Kafka: a response without any valid batch has only errors.
-        return errors | dict.fromkeys(without_batches if has_valid_batches else ())
+    def acknowledge(self, acknowledgements: Acknowledgements, is_renew_ack: bool) -> Acknowledging:
+        return Acknowledging(self, acknowledgements, is_renew_ack)
 
-    def _refusal(
-        self, tp: TopicIdPartition, batches: Sequence[AcknowledgementBatch], is_renew_ack: bool
-    ) -> KafkaError | None:
-        error = self.access_error(tp, ErrorCode.UNKNOWN_TOPIC_ID)
-        if error is not None and error.code is ErrorCode.UNKNOWN_TOPIC_ID:
-            return error
-        return self._invalid(batches, is_renew_ack) or error
 
-    def _acknowledge_partition(
-        self, tp: TopicIdPartition, batches: Sequence[AcknowledgementBatch]
-    ) -> asyncio.Future[KafkaError | None] | None:
-        shares = self.services.share_partitions
-        led = shares.get(self.group_id, tp)
+class Acknowledging:
+    """The acknowledgements of one request.
+
+    ``submitted`` is done when the records have changed, as a rule at once; ``done`` when that is persisted.
+    """
+
+    def __init__(self, client: ShareClient, acknowledgements: Acknowledgements, is_renew_ack: bool) -> None:
+        self._client = client
+        self._acknowledgements = acknowledgements
+        self._is_renew_ack = is_renew_ack
+        self._errors: Errors = {}
+        self._without_batches: list[TopicIdPartition] = []
+        self._has_valid_batches = False
+        self._unwritten = 1
+        """Partitions that are not persisted, and one until all are submitted."""
+        self.done: asyncio.Future[Errors] = asyncio.get_running_loop().create_future()
+        self.submitted = client.services.scheduler.run(
+            self._submit(), priority=Priority.REQUEST, name="acknowledgements"
+        )
+        if self.submitted.done():
+            self._on_submitted(self.submitted)
+        else:
+            self.submitted.add_done_callback(self._on_submitted)
+
+    def _submit(self) -> Steps[None]:
+        for tp, batches in self._acknowledgements.items():
+            error = self._refusal(tp, batches)
+            if error is None and not batches:
+                self._without_batches.append(tp)
+                continue
+            self._errors[tp] = error
+            if error is None:
+                self._has_valid_batches = True
+                try:
+                    self._acknowledge(tp, batches)
+                except KafkaError as invalid:
+                    self._errors[tp] = invalid
+            yield
+
+    def _acknowledge(self, tp: TopicIdPartition, batches: Sequence[AcknowledgementBatch]) -> None:
+        group_id, member = self._client.session_key
+        shares = self._client.services.share_partitions
+        led = shares.get(group_id, tp)
         if led is None:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "No record of the partition is acquired here."
             )
-        return shares.acknowledge(led, self.session_key.member_id, batches)
+        written = shares.acknowledge(led, member, batches)
+        if written is not None:
+            self._unwritten += 1
+            written.add_done_callback(partial(self._on_written, tp))
 
-    def _invalid(self, batches: Sequence[AcknowledgementBatch], is_renew_ack: bool) -> KafkaError | None:
-        supports_renewal = self.context.api_version >= RENEWAL_FROM
+    def _on_written(self, tp: TopicIdPartition, written: asyncio.Future[KafkaError | None]) -> None:
+        self._errors[tp] = written.result()
+        self._complete_one()
+
+    def _on_submitted(self, work: asyncio.Future[None]) -> None:
+        error = work.exception()
+        if error is not None:
+            self.done.set_exception(error)
+        else:
+            self._complete_one()
+
+    def _complete_one(self) -> None:
+        self._unwritten -= 1
+        if self._unwritten or self.done.done():
+            return
+        self._count()
+        # As in Kafka: a response without any valid batch has only errors.
+        without_batches = self._without_batches if self._has_valid_batches else ()
+        self.done.set_result(self._errors | dict.fromkeys(without_batches))
+
+    def _refusal(self, tp: TopicIdPartition, batches: Sequence[AcknowledgementBatch]) -> KafkaError | None:
+        error = self._client.access_error(tp, ErrorCode.UNKNOWN_TOPIC_ID)
+        if error is not None and error.code is ErrorCode.UNKNOWN_TOPIC_ID:
+            return error
+        return self._invalid(batches) or error
+
+    def _invalid(self, batches: Sequence[AcknowledgementBatch]) -> KafkaError | None:
+        supports_renewal = self._client.context.api_version >= RENEWAL_FROM
         before = -1
         for first, last, types in batches:
             problem = None
@@ -166,24 +200,24 @@ class ShareClient(NamedTuple):
                 AcknowledgeType.RENEW if supports_renewal else AcknowledgeType.REJECT
             ):
                 problem = f"An acknowledge type of the offsets {first} to {last} does not exist."
-            elif AcknowledgeType.RENEW in types and not is_renew_ack:
+            elif AcknowledgeType.RENEW in types and not self._is_renew_ack:
                 problem = "Locks are renewed only in a request with IsRenewAck."
             if problem is not None:
                 return KafkaError(ErrorCode.INVALID_REQUEST, problem)
             before = last
         return None
 
-    def _count(self, acknowledgements: Acknowledgements, errors: Errors) -> None:
-        counters = self.services.share_partitions.counters
-        for tp, error in errors.items():
+    def _count(self) -> None:
+        counters = self._client.services.share_partitions.counters
+        for tp, error in self._errors.items():
             if error is None:
-                for first, last, types in acknowledgements[tp]:
+                for first, last, types in self._acknowledgements[tp]:
                     counters.record_acknowledgements(types, last - first + 1)
-        failed = {tp[0]: False for tp in acknowledgements}
-        for (topic_id, _), error in errors.items():
+        failed = {tp[0]: False for tp in self._acknowledgements}
+        for (topic_id, _), error in self._errors.items():
             failed[topic_id] |= error is not None
         for topic_id, has_failed in failed.items():
-            for partition in self.services.partitions.by_id.get(topic_id, {}).values():
+            for partition in self._client.services.partitions.by_id.get(topic_id, {}).values():
                 partition.traffic.share_acknowledgements += 1
                 partition.traffic.failed_share_acknowledgements += has_failed
                 break

@@ -16,7 +16,7 @@ from functools import partial
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.handlers.share_acknowledgements import (
     RENEWAL_FROM,
-    Errors,
+    Acknowledging,
     ShareClient,
     batches_by_partition,
 )
@@ -125,7 +125,7 @@ def _fail(future: asyncio.Future[Message | ChunkedResponse], error: KafkaError) 
 
 @dataclass(slots=True, eq=False)
 class _Exchange:
-    """One request: its acknowledgements and its fetch go on at the same time; it ends with both."""
+    """One request: its acknowledgements, and its fetch while they are written; it ends with both."""
 
     _client: ShareClient
     _request: ShareFetchRequest
@@ -135,7 +135,9 @@ class _Exchange:
     _fetch: ShareFetch | None = None
     _fetched: FetchResults = field(default_factory=dict)
     """Results without the fetch: errors of partitions that the member may not fetch."""
-    _acknowledging: asyncio.Task[Errors] | None = None
+    _acknowledging: Acknowledging | None = None
+    _has_begun: bool = False
+    """The fetch has begun, if the request has one."""
     _future: asyncio.Future[Message | ChunkedResponse] | None = None
 
     def open_session(self) -> None:
@@ -171,18 +173,23 @@ class _Exchange:
 
     def start(self) -> ShareFetchResult | WaitingResponse:
         acknowledgements = batches_by_partition(self._request.topics)
-        has_batches = any(acknowledgements.values())
-        if has_batches:
-            self._acknowledging = asyncio.ensure_future(
-                self._client.acknowledge(acknowledgements, self._request.is_renew_ack)
-            )
-            self._acknowledging.add_done_callback(self._complete)
-        if self._session is not None and not self._request.is_renew_ack:
-            self._start_fetch(self._session)
-        if self._is_done:
-            return self._result()
+        if any(acknowledgements.values()):
+            self._acknowledging = self._client.acknowledge(acknowledgements, self._request.is_renew_ack)
+            self._acknowledging.done.add_done_callback(self._complete)
+        if self._acknowledging is None or self._acknowledging.submitted.done():
+            self._begin_fetch()
+            if self._is_done:
+                return self._result()
+        else:
+            self._acknowledging.submitted.add_done_callback(self._begin_fetch)
         self._future = asyncio.get_running_loop().create_future()
         return WaitingResponse(self._future, self._abandon)
+
+    def _begin_fetch(self, _: object = None) -> None:
+        if self._session is not None and not self._request.is_renew_ack:
+            self._start_fetch(self._session)
+        self._has_begun = True
+        self._complete(None)
 
     def _abandon(self) -> None:
         if self._fetch is not None:
@@ -194,8 +201,10 @@ class _Exchange:
 
     @property
     def _is_done(self) -> bool:
-        return (self._fetch is None or self._fetch.done.done()) and (
-            self._acknowledging is None or self._acknowledging.done()
+        return (
+            self._has_begun
+            and (self._fetch is None or self._fetch.done.done())
+            and (self._acknowledging is None or self._acknowledging.done.done())
         )
 
     def _complete(self, _: object) -> None:
@@ -274,7 +283,7 @@ class _Exchange:
                     ErrorCode.INVALID_SHARE_SESSION_EPOCH, "A later request has used the share session."
                 )
         if self._acknowledging is not None:
-            for tp, problem in self._acknowledging.result().items():
+            for tp, problem in self._acknowledging.done.result().items():
                 result = results.setdefault(tp, FetchedSharePartition())
                 if problem is not None:
                     result.acknowledge_error_code = problem.code

@@ -22,6 +22,7 @@ class Metric(NamedTuple):
 _TOPIC = ("topic",)
 _PARTITION = ("topic", "partition")
 _GROUP = ("consumergroup", "topic", "partition")
+_SHARE = ("group", "topic", "partition")
 
 # fmt: off
 # -- traffic by topic; without the label: all topics, including removed ones
@@ -39,6 +40,16 @@ FETCH_REQUESTS = Metric("kafka_server_brokertopicmetrics_totalfetchrequests_tota
     "Partitions in Fetch responses.", _TOPIC)
 FAILED_FETCHES = Metric("kafka_server_brokertopicmetrics_failedfetchrequests_total", "counter",
     "Partitions in Fetch responses with an error.", _TOPIC)
+SHARE_FETCH_REQUESTS = Metric("kafka_server_brokertopicmetrics_totalsharefetchrequests_total", "counter",
+    "ShareFetch requests, counted for each topic.", _TOPIC)
+FAILED_SHARE_FETCHES = Metric("kafka_server_brokertopicmetrics_failedsharefetchrequests_total", "counter",
+    "ShareFetch requests with an error of a partition, counted for each topic.", _TOPIC)
+SHARE_ACKNOWLEDGE_REQUESTS = Metric(
+    "kafka_server_brokertopicmetrics_totalshareacknowledgementrequests_total", "counter",
+    "Requests that acknowledge records of share groups, counted for each topic.", _TOPIC)
+FAILED_SHARE_ACKNOWLEDGES = Metric(
+    "kafka_server_brokertopicmetrics_failedshareacknowledgementrequests_total", "counter",
+    "Requests whose acknowledgement of records of share groups failed, counted for each topic.", _TOPIC)
 REPLICATION_BYTES_IN = Metric("kafka_server_brokertopicmetrics_replicationbytesin_total", "counter",
     "Bytes fetched from leaders by this broker as a follower.", _TOPIC)
 REPLICATION_BYTES_OUT = Metric("kafka_server_brokertopicmetrics_replicationbytesout_total", "counter",
@@ -151,6 +162,26 @@ GROUP_LAG = Metric("kafka_consumergroup_lag", "gauge",
     "Records between a group's committed offset and the high watermark, on its coordinator.", _GROUP)
 GROUP_MEMBERS = Metric("kafka_consumergroup_members", "gauge",
     "Members of a group, on its coordinator.", ("consumergroup",))
+
+# -- share groups, at the leaders of their partitions
+SHARE_SESSIONS = Metric("kafka_server_sharesessioncache_sharesessionscount", "gauge",
+    "Share sessions of members on this broker.")
+SHARE_SESSION_PARTITIONS = Metric("kafka_server_sharesessioncache_sharepartitionscount", "gauge",
+    "Partitions in all share sessions.")
+SHARE_SESSION_EVICTIONS = Metric("kafka_server_sharesessioncache_sharesessionevictions_total", "counter",
+    "Share sessions that ended because their connection was lost.")
+RECORD_ACKNOWLEDGEMENTS = Metric("kafka_server_sharegroupmetrics_recordacknowledgements_total", "counter",
+    "Records that members acknowledged, by type: Accept, Release, Reject or Renew.", ("acktype",))
+SHARE_PARTITION_LOAD_TIME = Metric("kafka_server_sharegroupmetrics_partitionloadtimems", "histogram",
+    "Milliseconds to load the state of a share-partition.")
+EXPIRED_SHARE_FETCHES = Metric("kafka_server_delayedsharefetchmetrics_expires_total", "counter",
+    "ShareFetch requests that waited for records until their time was up.")
+IN_FLIGHT_RECORDS = Metric("kafka_server_sharepartitionmetrics_inflightmessagecount", "gauge",
+    "Records between the start offset and the end offset of a share-partition.", _SHARE)
+IN_FLIGHT_BATCHES = Metric("kafka_server_sharepartitionmetrics_inflightbatchcount", "gauge",
+    "Ranges of records in flight with equal state.", _SHARE)
+LOCK_TIMEOUTS = Metric("kafka_server_sharepartitionmetrics_acquisitionlocktimeout_total", "counter",
+    "Records of a share-partition whose acquisition lock expired.", _SHARE)
 
 # -- client telemetry; the metrics that clients push begin with kafka_client_
 CLIENT_INSTANCES = Metric("kafka_server_client_metrics_instance_count", "gauge",

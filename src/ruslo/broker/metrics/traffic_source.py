@@ -32,6 +32,10 @@ def traffic_families(traffic: Traffic) -> Iterator[Family]:
     yield Family(catalog.FAILED_PRODUCES, samples("failed_produces"))
     yield Family(catalog.FETCH_REQUESTS, samples("fetches"))
     yield Family(catalog.FAILED_FETCHES, samples("failed_fetches"))
+    yield Family(catalog.SHARE_FETCH_REQUESTS, samples("share_fetches"))
+    yield Family(catalog.FAILED_SHARE_FETCHES, samples("failed_share_fetches"))
+    yield Family(catalog.SHARE_ACKNOWLEDGE_REQUESTS, samples("share_acknowledgements"))
+    yield Family(catalog.FAILED_SHARE_ACKNOWLEDGES, samples("failed_share_acknowledgements"))
     yield Family(catalog.REPLICATION_BYTES_IN, samples("replication_bytes_in"))
     yield Family(catalog.REPLICATION_BYTES_OUT, samples("replication_bytes_out"))
 

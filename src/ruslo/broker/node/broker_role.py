@@ -17,6 +17,8 @@ from ruslo.broker.controller.gateway import ControllerGateway
 from ruslo.broker.controller.producer_ids import ProducerIds
 from ruslo.broker.coordinators.groups.coordinator import GroupCoordinator
 from ruslo.broker.coordinators.groups.internal_topics import InternalTopicCreator
+from ruslo.broker.coordinators.groups.share_offsets import ShareOffsets
+from ruslo.broker.coordinators.groups.share_states import ShareStates
 from ruslo.broker.coordinators.runtime.internal_topic import (
     OFFSETS_PLAN,
     SHARE_STATE_PLAN,
@@ -44,11 +46,13 @@ from ruslo.broker.metrics.partition_source import (
     replica_families,
     scrub_families,
 )
+from ruslo.broker.metrics.share_source import share_families
 from ruslo.broker.metrics.traffic_source import traffic_families
 from ruslo.broker.node.server_limits import server_limits
 from ruslo.broker.node.shared_components import SharedComponents
 from ruslo.broker.node.startup_responses import StartupResponses
 from ruslo.broker.partitions.compaction import Compaction
+from ruslo.broker.partitions.end_offsets import EndOffsets
 from ruslo.broker.partitions.fetcher import FetcherSettings
 from ruslo.broker.partitions.fetchers import ReplicaFetchers
 from ruslo.broker.partitions.isr_expansion import IsrExpansion
@@ -248,6 +252,15 @@ class BrokerRole:
         shared, config = self._shared, self._shared.config
         self._producer_ids = ProducerIds(self._gateway, broker_id=config.node_id, broker_epoch=self._epoch)
         shared.undo.push_async_callback(self._producer_ids.stop)
+        links = self._links()
+        self.shares = ShareCoordinator(
+            config, shared.metadata, self.partitions, shared.clock, shared.scheduler
+        )
+        shared.undo.push_async_callback(self.shares.stop)
+        self._share_state_topic = self._internal_topic(SHARE_STATE_PLAN)
+        self.share_persister = SharePersister(
+            self.shares, self._share_state_topic, shared.metadata, links, config.node_id
+        )
         self.groups = GroupCoordinator(
             config,
             shared.dynamic_config,
@@ -255,6 +268,7 @@ class BrokerRole:
             self.partitions,
             shared.clock,
             shared.scheduler,
+            share_states=ShareStates(self.share_persister),
             has_session=lambda: self.lifecycle.has_session,
             new_uuid=shared.new_uuid,
             authorization=shared.authorization,
@@ -265,7 +279,9 @@ class BrokerRole:
         self._markers = MarkerWriter(
             self.partitions, self.groups, shared.clock, shared.scheduler, config.int("request.timeout.ms")
         )
-        links = self._links()
+        request_timeout_s = config.int("request.timeout.ms") / 1000
+        ends = EndOffsets(self.partitions, shared.metadata, links, request_timeout_s)
+        self._share_offsets = ShareOffsets(self.groups, self.share_persister, shared.metadata, ends)
         lag = GroupSource(self.groups, self.partitions, shared.metadata, links, shared.scheduler)
         shared.metrics.add(lag.families, before=lag.refresh)
         self.transactions = TransactionCoordinator(
@@ -282,14 +298,6 @@ class BrokerRole:
             offsets_partition_of=self.groups.partition_of,
         )
         shared.undo.push_async_callback(self.transactions.stop)
-        self.shares = ShareCoordinator(
-            config, shared.metadata, self.partitions, shared.clock, shared.scheduler
-        )
-        shared.undo.push_async_callback(self.shares.stop)
-        self._share_state_topic = self._internal_topic(SHARE_STATE_PLAN)
-        self.share_persister = SharePersister(
-            self.shares, self._share_state_topic, shared.metadata, links, config.node_id
-        )
         self.share_partitions = SharePartitionManager(
             shared.dynamic_config,
             shared.metadata,
@@ -299,6 +307,7 @@ class BrokerRole:
             shared.scheduler,
         )
         shared.undo.push_async_callback(self.share_partitions.stop)
+        shared.metrics.add(lambda: share_families(self.share_partitions))
 
     def _links(self) -> BrokerLinks:
         config = self._shared.config
@@ -362,6 +371,7 @@ class BrokerRole:
                 verifier, self.groups, self.partitions, lambda: shared.dynamic_config.current, shared.clock
             ),
             shares=self.shares,
+            share_offsets=self._share_offsets,
             share_state_topic=self._share_state_topic,
             share_partitions=self.share_partitions,
             markers=self._markers,

@@ -335,9 +335,10 @@ _BUILDERS: dict[type[Message], _Builder] = {
     WriteTxnMarkersRequest: _write_txn_markers,
 }
 _GROUP_APIS = (
-    "ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "DeleteGroups", "DescribeGroups", "Heartbeat",
-    "JoinGroup", "LeaveGroup", "ListGroups", "OffsetCommit", "OffsetDelete", "OffsetFetch",
-    "StreamsGroupDescribe", "SyncGroup", "TxnOffsetCommit",
+    "ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "DeleteGroups", "DescribeGroups",
+    "DescribeShareGroupOffsets", "Heartbeat", "JoinGroup", "LeaveGroup", "ListGroups", "OffsetCommit",
+    "OffsetDelete", "OffsetFetch", "ShareGroupDescribe", "StreamsGroupDescribe", "SyncGroup",
+    "TxnOffsetCommit",
 )  # fmt: skip
 _TRANSACTION_APIS = (
     "AddOffsetsToTxn", "DescribeTransactions", "EndTxn", "InitProducerId", "ListTransactions"

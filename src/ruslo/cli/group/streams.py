@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 
 def print_streams_group(view: StreamsGroupView) -> None:
+    from ruslo.client.views.topology_graph import topology_graph
+    from ruslo.client.views.topology_tree import tree_lines
+
     found = view.description
     if found.subtopologies:
         click.echo()
@@ -31,6 +34,9 @@ def print_streams_group(view: StreamsGroupView) -> None:
                 for each in found.subtopologies
             ],
         )
+        click.echo()
+        for line in tree_lines(topology_graph(found.subtopologies, found.described)):
+            click.echo(line)
     if view.tasks:
         click.echo()
         print_table(

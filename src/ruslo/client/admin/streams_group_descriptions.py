@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ruslo.client.admin.group_descriptions import STREAMS, GroupDescription, GroupMember, shown_host
+from ruslo.client.admin.topology_description import DescribedNodes, described_nodes
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages import streams_group_describe_response as streams
 
@@ -69,6 +70,8 @@ class StreamsGroupDescription(GroupDescription):
     """None before the first member has sent its topology."""
     subtopologies: tuple[Subtopology, ...]
     members: tuple[StreamsMember, ...]
+    described: DescribedNodes = field(default_factory=dict)
+    """The processors of each subtopology, if the application has described them."""
 
 
 def from_streams(group: streams.DescribedGroup, coordinator_id: int) -> StreamsGroupDescription:
@@ -91,6 +94,7 @@ def from_streams(group: streams.DescribedGroup, coordinator_id: int) -> StreamsG
         ),
         topology_epoch=None if topology is None else topology.epoch,
         subtopologies=subtopologies,
+        described=described_nodes(group.topology_description),
     )
 
 

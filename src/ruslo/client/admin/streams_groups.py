@@ -13,6 +13,8 @@ from ruslo.net.channel import error_of
 from ruslo.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
 from ruslo.protocol.messages.streams_group_describe_response import StreamsGroupDescribeResponse
 
+_WITH_TOPOLOGY_DESCRIPTION = 1
+
 
 class StreamsGroups:
     def __init__(self, cluster: Cluster, coordinators: Coordinators) -> None:
@@ -23,9 +25,10 @@ class StreamsGroups:
         """The group, or the error, by group id; GROUP_ID_NOT_FOUND for groups of other types."""
 
         async def query(node: int, owned: list[str]) -> dict[str, StreamsGroupDescription | KafkaError]:
-            response = await self._cluster.node(
-                node, StreamsGroupDescribeRequest(group_ids=owned), StreamsGroupDescribeResponse
-            )
+            channel = await self._cluster.connection(node)
+            request = StreamsGroupDescribeRequest(group_ids=owned)
+            request.include_topology_description = channel.version_for(request) >= _WITH_TOPOLOGY_DESCRIPTION
+            response = await channel.request(request, StreamsGroupDescribeResponse)
             return {
                 group.group_id: error_of(
                     group.error_code,

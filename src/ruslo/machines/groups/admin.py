@@ -7,6 +7,8 @@ error messages (KIP-1331).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ruslo.machines.groups.classic.describe import describe
 from ruslo.machines.groups.classic.group import ClassicGroup
 from ruslo.machines.groups.events import RequestInfo
@@ -66,13 +68,16 @@ def _described(shard: ShardState, group_id: str, api_version: int) -> DescribedG
 
 
 def delete_groups(
-    shard: ShardState, request: DeleteGroupsRequest
+    shard: ShardState, request: DeleteGroupsRequest, errors: Mapping[str, ErrorCode]
 ) -> tuple[list[GroupRecord], DeleteGroupsResponse]:
+    """``errors``: groups that cannot be deleted."""
     records: list[GroupRecord] = []
     codes: dict[str, ErrorCode] = {}
     for group_id in request.groups_names:
         group = shard.groups.get(group_id)
-        if group is None or group_id in codes:
+        if group_id in errors:
+            codes[group_id] = errors[group_id]
+        elif group is None or group_id in codes:
             codes.setdefault(group_id, ErrorCode.GROUP_ID_NOT_FOUND)
         elif not group.is_empty:
             codes[group_id] = ErrorCode.NON_EMPTY_GROUP
@@ -97,4 +102,6 @@ def _delete_problem(group_id: str, code: ErrorCode) -> str | None:
         return not_found(group_id)
     if code is ErrorCode.NON_EMPTY_GROUP:
         return f"Group {group_id!r} has members. Stop them before you delete the group"
+    if code is not ErrorCode.NONE:
+        return f"The state of share group {group_id!r} could not be deleted. Try again"
     return None

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from ruslo.machines.groups.records import GroupRecord
+from ruslo.machines.groups.share.events import ShareQuery, ShareResult
 from ruslo.machines.groups.topics_view import TopicsView
 from ruslo.machines.machine import AppendCommitted, AppendFailed, Loaded, Requested, TimerFired, Unloaded
 from ruslo.model.errors import KafkaError
+from ruslo.model.ids import Uuid
 from ruslo.model.principals import ANONYMOUS, Principal
 from ruslo.protocol.message import Message
 
@@ -34,6 +36,7 @@ class MetadataChanged:
     """Topics that were created or deleted, or have other partitions or replica racks than before."""
     deleted_topics: frozenset[str] = field(default=frozenset())
     """Deleted topics, even if they were recreated at once: their committed offsets are removed."""
+    deleted_topic_ids: frozenset[Uuid] = field(default=frozenset())
 
 
 class ResolvedRegex(NamedTuple):
@@ -85,7 +88,7 @@ class ComputeTarget:
     spec: object
 
 
-GroupQuery: TypeAlias = ResolveRegex | ComputeTarget
+GroupQuery: TypeAlias = ResolveRegex | ComputeTarget | ShareQuery
 GroupEvent: TypeAlias = (
     Requested[Message, RequestInfo]
     | MetadataChanged
@@ -96,4 +99,5 @@ GroupEvent: TypeAlias = (
     | AppendFailed[GroupRecord, Message | KafkaError, GroupQuery]
     | RegexResolved
     | TargetComputed
+    | ShareResult
 )

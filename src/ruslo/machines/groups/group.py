@@ -14,6 +14,7 @@ from ruslo.model.errors import ErrorCode
 CLASSIC = "classic"
 CONSUMER = "consumer"
 STREAMS = "streams"
+SHARE = "share"
 
 CONSUMER_PROTOCOL = "consumer"
 """The protocol type of groups whose subscriptions the coordinator can read."""
@@ -50,6 +51,8 @@ class Group(ABC):
 
     kind: ClassVar[str]
     """The type in ListGroups: ``classic``, ``consumer`` …."""
+    expires: ClassVar[bool] = True
+    """Whether the group is removed when it is empty and all of its offsets have expired."""
 
     group_id: str
 

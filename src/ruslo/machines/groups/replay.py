@@ -7,10 +7,12 @@ from ruslo.machines.groups.consumer import replay as consumer_replay
 from ruslo.machines.groups.offsets.store import CommittedOffset
 from ruslo.machines.groups.records import (
     CONSUMER_GROUP_TYPES,
+    SHARE_GROUP_TYPES,
     STREAMS_GROUP_TYPES,
     EndTxnMarker,
     GroupRecord,
 )
+from ruslo.machines.groups.share import replay as share_replay
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.streams import replay as streams_replay
 from ruslo.protocol.messages.group_metadata_key import GroupMetadataKey
@@ -35,6 +37,8 @@ def replay(shard: ShardState, record: GroupRecord | EndTxnMarker, offset: int) -
         consumer_replay.replay(shard.groups, record)
     elif key.API_KEY in STREAMS_GROUP_TYPES:
         streams_replay.replay(shard, record)
+    elif key.API_KEY in SHARE_GROUP_TYPES:
+        share_replay.replay(shard.groups, record)
     # Other types belong to kinds of groups that this release does not serve; they stay in the log.
 
 

@@ -44,6 +44,20 @@ class GroupSettings:
     consumer_regex_refresh_interval_ms: int = 600_000
 
     streams: StreamsSettings = field(default_factory=StreamsSettings)
+    # Share groups (KIP-932).
+    share_version: int = 1
+    """The finalized level of the feature ``share.version``; 0 disables share groups."""
+    share_session_timeout_ms: int = 45_000
+    share_min_session_timeout_ms: int = 45_000
+    share_max_session_timeout_ms: int = 60_000
+    share_heartbeat_interval_ms: int = 5_000
+    share_min_heartbeat_interval_ms: int = 5_000
+    share_max_heartbeat_interval_ms: int = 15_000
+    share_assignment_interval_ms: int = 1_000
+    share_min_assignment_interval_ms: int = 0
+    share_max_assignment_interval_ms: int = 15_000
+    share_max_size: int = 200
+    share_initialize_retry_interval_ms: int = 30_000
 
     # Offsets.
     offset_metadata_max_chars: int = 4_096
@@ -90,6 +104,38 @@ class GroupSettings:
             self.consumer_assignment_interval_ms,
             self.consumer_min_assignment_interval_ms,
             self.consumer_max_assignment_interval_ms,
+        )
+
+    @property
+    def has_share_groups(self) -> bool:
+        # Unlike consumer groups they do not depend on ``group.coordinator.rebalance.protocols``.
+        return self.share_version >= 1
+
+    def share_session_timeout_of(self, group_id: str) -> int:
+        return self._override(
+            group_id,
+            "share.session.timeout.ms",
+            self.share_session_timeout_ms,
+            self.share_min_session_timeout_ms,
+            self.share_max_session_timeout_ms,
+        )
+
+    def share_heartbeat_interval_of(self, group_id: str) -> int:
+        return self._override(
+            group_id,
+            "share.heartbeat.interval.ms",
+            self.share_heartbeat_interval_ms,
+            self.share_min_heartbeat_interval_ms,
+            self.share_max_heartbeat_interval_ms,
+        )
+
+    def share_assignment_interval_of(self, group_id: str) -> int:
+        return self._override(
+            group_id,
+            "share.assignment.interval.ms",
+            self.share_assignment_interval_ms,
+            self.share_min_assignment_interval_ms,
+            self.share_max_assignment_interval_ms,
         )
 
     def _override(self, group_id: str, key: str, default: int, low: int, high: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ruslo.machines.assignors.streams.model import TaskAssignor
     from ruslo.machines.groups.consumer.ports import AssignorPort
     from ruslo.machines.groups.group import Group
+    from ruslo.machines.groups.share.pending import PendingRequest
 
 
 class ShardState:
@@ -39,6 +40,10 @@ class ShardState:
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetStore()
         self.timers: Timers[TimerKey] = Timers()
+        self.share_requests: dict[Hashable, PendingRequest] = {}
+        """Requests that wait for the share coordinator, by token."""
+        self.share_retries_ms: dict[str, dict[Uuid, int]] = {}
+        """By share group and topic id: when partitions that are still initializing are initialized again."""
         self.active = False
         """Whether the shard is loaded. Before that only ``replay`` is called, and there is no soft state."""
         self.wall_ms = 0

@@ -12,8 +12,9 @@ from ruslo.model.errors import ErrorCode, KafkaError
 _TYPES = frozenset(AcknowledgeType)
 
 
-def check_batch(batch: AcknowledgementBatch, end_offset: int) -> None:
-    """Raise INVALID_REQUEST for a batch that no consumer may send."""
+def check_batch(batch: AcknowledgementBatch, start_offset: int, end_offset: int) -> None:
+    """Raise INVALID_REQUEST for a batch that no consumer may send; INVALID_RECORD_STATE as Kafka does if no
+    record is in flight."""
     if batch.first < 0 or batch.last < batch.first:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
@@ -21,7 +22,7 @@ def check_batch(batch: AcknowledgementBatch, end_offset: int) -> None:
         )
     if batch.last >= end_offset:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_REQUEST if end_offset > start_offset else ErrorCode.INVALID_RECORD_STATE,
             f"Offset {batch.last} cannot be acknowledged: no record from {end_offset} on was acquired.",
         )
     size = batch.last - batch.first + 1

@@ -79,6 +79,11 @@ class SharePartition:
         return self._ranges.end - self._ranges.start
 
     @property
+    def range_count(self) -> int:
+        """Ranges in flight with equal state: what the memory depends on."""
+        return len(self._ranges)
+
+    @property
     def delivery_complete_count(self) -> int:
         """Records in flight that are acknowledged or archived, or will be after the writes in progress."""
         ranges = self._ranges
@@ -166,7 +171,7 @@ class SharePartition:
         renewed: list[TypeRun] = []
         try:
             for batch in batches:
-                check_batch(batch, self._ranges.end)
+                check_batch(batch, self._ranges.start, self._ranges.end)
                 for run in runs_of(batch, self._ranges.start):
                     self._check_locks(member, run)
                     if run.type is AcknowledgeType.RENEW:

@@ -10,6 +10,7 @@ from ruslo.broker.coordinators.groups.assignor_runner import AssignorRunner
 from ruslo.broker.coordinators.groups.kind import group_kind
 from ruslo.broker.coordinators.groups.queries import GroupQueries
 from ruslo.broker.coordinators.groups.settings import group_settings
+from ruslo.broker.coordinators.groups.share_states import ShareStates
 from ruslo.broker.coordinators.groups.topics_view import ImageTopicsView, changed_topics
 from ruslo.broker.coordinators.runtime.coordinator import Coordinator
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
@@ -22,7 +23,7 @@ from ruslo.broker.security.authorization import Authorization
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.controller.config_image import GROUP
 from ruslo.machines.controller.delta import MetadataDelta
-from ruslo.machines.controller.feature_image import GROUP_VERSION, STREAMS_VERSION
+from ruslo.machines.controller.feature_image import GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.ports import InlineAssignors
@@ -37,9 +38,13 @@ from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
 from ruslo.protocol.message import Message
+from ruslo.protocol.messages.alter_share_group_offsets_request import AlterShareGroupOffsetsRequest
 from ruslo.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from ruslo.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from ruslo.protocol.messages.delete_share_group_offsets_request import DeleteShareGroupOffsetsRequest
 from ruslo.protocol.messages.offset_fetch_request import OffsetFetchRequest
+from ruslo.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
+from ruslo.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from ruslo.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
 from ruslo.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
 from ruslo.protocol.messages.streams_group_topology_description_update_request import (
@@ -47,6 +52,12 @@ from ruslo.protocol.messages.streams_group_topology_description_update_request i
 )
 
 _CONSUMER_GROUP_REQUESTS = (ConsumerGroupHeartbeatRequest, ConsumerGroupDescribeRequest)
+_SHARE_GROUP_REQUESTS = (
+    ShareGroupHeartbeatRequest,
+    ShareGroupDescribeRequest,
+    AlterShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequest,
+)
 _STREAMS_GROUP_REQUESTS = (
     StreamsGroupHeartbeatRequest,
     StreamsGroupDescribeRequest,
@@ -64,6 +75,7 @@ class GroupCoordinator(Coordinator[GroupShard]):
         clock: Clock,
         scheduler: Scheduler,
         *,
+        share_states: ShareStates,
         has_session: Callable[[], bool],
         new_uuid: Callable[[], Uuid],
         authorization: Authorization | None = None,
@@ -79,7 +91,9 @@ class GroupCoordinator(Coordinator[GroupShard]):
         self._topics = ImageTopicsView(metadata)
         names = config.list("group.consumer.assignors")
         runner = AssignorRunner(load_assignors(names), config.int("ruslo.group.assignor.timeout.ms"))
-        self._queries = GroupQueries(runner, partitions, self._topics, clock, scheduler, authorization)
+        self._queries = GroupQueries(
+            runner, partitions, self._topics, clock, scheduler, share_states, authorization
+        )
         self._assignors = InlineAssignors()
         self._settings = self._current_settings()
         kind = group_kind(
@@ -112,10 +126,19 @@ class GroupCoordinator(Coordinator[GroupShard]):
             return error_response(request, version, ErrorCode.UNSUPPORTED_VERSION)
         if isinstance(request, _STREAMS_GROUP_REQUESTS) and not self._settings.has_streams_groups:
             return error_response(request, version, ErrorCode.UNSUPPORTED_VERSION)
+        if isinstance(request, _SHARE_GROUP_REQUESTS) and not self._settings.has_share_groups:
+            return error_response(request, version, ErrorCode.UNSUPPORTED_VERSION)
         if isinstance(request, OffsetFetchRequest) and not self._may_read_offsets(partition):
             return error_response(request, version, ErrorCode.NOT_COORDINATOR)
         info = RequestInfo(version, context.client_id or "", f"/{context.peer_host}", context.principal)
         return self.submit_to_shard(partition, request, version, info)
+
+    def require_share_groups(self) -> None:
+        """Raise KafkaError if the cluster's ``share.version`` disables share groups."""
+        if not self._settings.has_share_groups:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION, "Share groups are disabled. Upgrade the feature share.version."
+            )
 
     def _may_read_offsets(self, index: int) -> bool:
         """Whether this node is surely the coordinator.
@@ -160,13 +183,13 @@ class GroupCoordinator(Coordinator[GroupShard]):
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self._topics.forget(delta)
-        if not {GROUP_VERSION, STREAMS_VERSION}.isdisjoint(delta.changed_features):
+        if not {GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION}.isdisjoint(delta.changed_features):
             self._reconfigure()
         super().apply(delta, image)
         changed = changed_topics(delta, image)
         if changed:
             deleted = frozenset(topic.name for topic in delta.deleted_topics.values())
-            self.broadcast(MetadataChanged(self._topics, changed, deleted))
+            self.broadcast(MetadataChanged(self._topics, changed, deleted, frozenset(delta.deleted_topics)))
 
     def _current_settings(self) -> GroupSettings:
         return group_settings(
@@ -174,6 +197,7 @@ class GroupCoordinator(Coordinator[GroupShard]):
             self._metadata.image.features.level(GROUP_VERSION),
             self._metadata.image.features.level(STREAMS_VERSION),
             lambda group_id: self._metadata.image.configs.of(GROUP, group_id),
+            share_version=self._metadata.image.features.level(SHARE_VERSION),
         )
 
     def _reconfigure(self) -> None:

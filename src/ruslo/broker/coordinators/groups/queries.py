@@ -1,4 +1,4 @@
-"""Executes the queries of group shards: topics that match a regular expression, and target assignments.
+"""Executes the queries of group shards: regular expressions, target assignments, states of share groups.
 
 The result of a query is another event of its shard.
 """
@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from ruslo.broker.coordinators.groups.assignor_runner import AssignorRunner
 from ruslo.broker.coordinators.groups.lags import with_lags
+from ruslo.broker.coordinators.groups.share_states import ShareStates
 from ruslo.broker.coordinators.runtime.shard import CoordinatorShard
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.requests.access import OPEN, Access
@@ -48,15 +49,23 @@ class GroupQueries:
     _topics: TopicsView
     _clock: Clock
     _scheduler: Scheduler
+    _share_states: ShareStates
     _authorization: Authorization | None = None
     _tasks: BackgroundTasks = field(default_factory=BackgroundTasks, init=False)
 
     def execute(self, shard: Shard, query: GroupQuery) -> None:
-        work = self._resolve(shard, query) if isinstance(query, ResolveRegex) else self._compute(shard, query)
-        self._tasks.start(work).add_done_callback(_report_error)
+        self._tasks.start(self._execute(shard, query)).add_done_callback(_report_error)
 
     async def stop(self) -> None:
         await self._tasks.stop()
+
+    async def _execute(self, shard: Shard, query: GroupQuery) -> None:
+        if isinstance(query, ResolveRegex):
+            await self._resolve(shard, query)
+        elif isinstance(query, ComputeTarget):
+            await self._compute(shard, query)
+        else:
+            shard.handle(await self._share_states.execute(query))
 
     async def _resolve(self, shard: Shard, query: ResolveRegex) -> None:
         names, version = list(self._topics.all_names()), self._topics.version

@@ -15,7 +15,6 @@ from dataclasses import replace
 from ruslo.machines.assignors.streams.model import MemberTasks, TaskId
 from ruslo.machines.groups.classic.group import ClassicGroup
 from ruslo.machines.groups.consumer import topic_hash
-from ruslo.machines.groups.consumer.member import MemberState
 from ruslo.machines.groups.epoch_group import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -30,7 +29,7 @@ from ruslo.machines.groups.streams import endpoints, fencing, membership, target
 from ruslo.machines.groups.streams.checks import NOT_GIVEN, check
 from ruslo.machines.groups.streams.configured_topology import ConfiguredTopology, configure
 from ruslo.machines.groups.streams.group import NOT_VALIDATED, StreamsGroup, TaskOffsets
-from ruslo.machines.groups.streams.member import StreamsMember, UserEndpoint
+from ruslo.machines.groups.streams.member import MemberState, StreamsMember, UserEndpoint
 from ruslo.machines.groups.streams.reconcile import reconcile
 from ruslo.machines.groups.streams.records import current_record, epoch_record, member_record
 from ruslo.machines.groups.streams.settings import StreamsGroupConfig

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ruslo.machines.groups.consumer.member import MemberState
 from ruslo.machines.groups.epoch_group import watch_revocation
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.streams.group import StreamsGroup
+from ruslo.machines.groups.streams.member import MemberState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
 
 

@@ -1,17 +1,22 @@
 """One member of a streams group (KIP-1071): a stream thread, and the progress of its reconciliation.
 
-The states are those of consumer groups, with tasks for partitions. Members are immutable: a change creates a
-new one, so the old and the new one can be compared.
+| state      | meaning                                                               |
+|------------|-----------------------------------------------------------------------|
+| STABLE     | it has all tasks of its target                                        |
+| UNREVOKED  | it has to revoke tasks; until it reports that it did, its epoch stays |
+| UNRELEASED | it is at the target epoch, but some of its tasks are not free yet     |
+
+Members are immutable: a change creates a new one, so the old and the new one can be compared.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ruslo.machines.assignors.streams.model import TaskId
-from ruslo.machines.groups.consumer.member import MemberState
 from ruslo.machines.groups.epoch_group import JOIN_EPOCH
 from ruslo.machines.groups.streams.tasks import NO_HELD_TASKS, HeldTasks, TaskEpochs, task_ids
 from ruslo.protocol.messages.streams_group_current_member_assignment_value import (
@@ -19,6 +24,16 @@ from ruslo.protocol.messages.streams_group_current_member_assignment_value impor
     TaskIds,
 )
 from ruslo.protocol.messages.streams_group_member_metadata_value import StreamsGroupMemberMetadataValue
+
+
+class MemberState(enum.IntEnum):
+    """The numbers in records differ from those of consumer groups."""
+
+    STABLE = 1
+    UNREVOKED = 2
+    UNRELEASED = 3
+    UNKNOWN = 127
+    """A state of a newer release."""
 
 
 class UserEndpoint(NamedTuple):

@@ -14,9 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ruslo.machines.assignors.streams.model import MemberTasks, TaskId
-from ruslo.machines.groups.consumer.member import MemberState
 from ruslo.machines.groups.streams.group import StreamsGroup
-from ruslo.machines.groups.streams.member import StreamsMember
+from ruslo.machines.groups.streams.member import MemberState, StreamsMember
 from ruslo.machines.groups.streams.tasks import NO_HELD_TASKS, HeldTasks
 from ruslo.model.errors import ErrorCode, KafkaError
 

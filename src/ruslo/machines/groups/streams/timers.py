@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ruslo.machines.groups.consumer.member import MemberState
 from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.streams import fencing, target
 from ruslo.machines.groups.streams.group import StreamsGroup
+from ruslo.machines.groups.streams.member import MemberState
 from ruslo.machines.groups.timers import TimerKind
 from ruslo.machines.machine import Outcome
 

@@ -1,0 +1,50 @@
+"""Families of the share-partitions that this broker leads, and of the sessions of their members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ruslo.broker.counters.share_counters import ACKNOWLEDGE_TYPES
+from ruslo.broker.metrics import catalog
+from ruslo.broker.metrics.exposition import Family, Sample, histogram_samples, labels_text, single
+from ruslo.broker.metrics.traffic_source import MILLISECOND_NS
+
+if TYPE_CHECKING:
+    from ruslo.broker.share_partitions.manager import SharePartitionManager
+
+
+def share_families(shares: SharePartitionManager) -> Iterator[Family]:
+    counters, sessions = shares.counters, shares.sessions
+    yield single(catalog.SHARE_SESSIONS, len(sessions))
+    yield single(catalog.SHARE_SESSION_PARTITIONS, sessions.partition_count)
+    yield single(catalog.SHARE_SESSION_EVICTIONS, sessions.evictions)
+    yield Family(
+        catalog.RECORD_ACKNOWLEDGEMENTS,
+        [
+            Sample(labels_text({"acktype": name}), counters.acknowledged[value])
+            for value, name in ACKNOWLEDGE_TYPES.items()
+        ],
+    )
+    yield Family(
+        catalog.SHARE_PARTITION_LOAD_TIME, histogram_samples(counters.load_times, {}, MILLISECOND_NS)
+    )
+    yield single(catalog.EXPIRED_SHARE_FETCHES, counters.expired_fetches)
+    rows = [
+        (
+            labels_text(
+                {"group": led.key.group_id, "topic": led.partition.topic, "partition": led.key.partition}
+            ),
+            led.machine,
+            led.lock_timeouts,
+        )
+        for led in shares
+        if led.machine is not None
+    ]
+    yield Family(
+        catalog.IN_FLIGHT_RECORDS, (Sample(labels, machine.in_flight) for labels, machine, _ in rows)
+    )
+    yield Family(
+        catalog.IN_FLIGHT_BATCHES, (Sample(labels, machine.range_count) for labels, machine, _ in rows)
+    )
+    yield Family(catalog.LOCK_TIMEOUTS, (Sample(labels, timeouts) for labels, _, timeouts in rows))
