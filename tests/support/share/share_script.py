@@ -52,7 +52,7 @@ class ShareScript:
         group = f"script-{self._seed}"
         name = f"{group}-topic"
         async with connected(self._bootstrap) as writer:
-            topic = await _create(writer, name, len(self._indexes))
+            topic = await create_topic(writer, name, len(self._indexes))
             await initialize(writer, topic, partitions=len(self._indexes), group=group)
             async with (
                 connected(self._bootstrap) as one,
@@ -177,15 +177,17 @@ class ShareScript:
         for _ in range(self._rng.randint(1, 3)):
             size = self._rng.randint(1, 12)
             values = [f"{index}-{self._end[index] + at}".encode() for at in range(size)]
-            data = PartitionProduceData(index=index, records=batch_of(*values))
-            request = ProduceRequest(
-                acks=-1,
-                timeout_ms=5000,
-                topic_data=[TopicProduceData(name=topic, partition_data=[data])],
-            )
-            response = await writer.call(request, ProduceResponse, PRODUCE_BY_NAME)
-            assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+            await produce(writer, topic, index, *values)
             self._end[index] += size
+
+
+async def produce(writer: RawClient, topic: str, index: int, *values: bytes) -> None:
+    data = PartitionProduceData(index=index, records=batch_of(*values))
+    request = ProduceRequest(
+        acks=-1, timeout_ms=5000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
+    )
+    response = await writer.call(request, ProduceResponse, PRODUCE_BY_NAME)
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
 
 
 def _names(errors: dict[int, ErrorCode]) -> dict[int, str]:
@@ -213,7 +215,7 @@ def _runs(offsets: dict[int, None]) -> list[tuple[int, int]]:
     return runs
 
 
-async def _create(client: RawClient, name: str, partitions: int) -> Uuid:
+async def create_topic(client: RawClient, name: str, partitions: int) -> Uuid:
     topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
     request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
     (result,) = (await client.call(request, CreateTopicsResponse)).topics
