@@ -24,7 +24,7 @@ from tests.support.share.share_client import (
 from tests.support.share.share_script import ShareScript, create_topic, produce
 from tests.support.tools.programs import require_tool
 
-SEEDS = range(1, 7)
+SEEDS = range(1, 9)
 STEPS = 50
 OTHER = "BBBBBBBBBBBBBBBBBBBBBB"
 
@@ -76,8 +76,6 @@ async def _story(bootstrap: str) -> list[str]:
         tell("renew fetches", other, (await other.fetch([0], epoch=0, is_renew_ack=True)).partitions)
         found = await other.fetch([0, 9], epoch=0, max_wait_ms=1_000)
         tell("no such partition", other, found.error(9).name, found.acquired(0))
-        found = await other.fetch([0], topic=b"no topic has me.", max_wait_ms=200)
-        tell("no such topic", other, sorted(each.error_code for each in found.partitions.values()))
         tell("late epoch", other, (await other.fetch(epoch=77)).partitions)
         for value in (b"a", b"b", b"c"):
             await produce(writer, "story", 0, value)
