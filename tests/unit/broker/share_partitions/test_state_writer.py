@@ -63,16 +63,17 @@ class Machine:
 
 class Bench:
     def __init__(self) -> None:
-        self.persister: Any = Persister()
+        persister: Any = Persister()
+        self.persister = persister
         self.notes: list[tuple[int, ErrorCode | None]] = []
-        self.writer = StateWriter(self.persister, self._on_written, asyncio.get_running_loop().call_soon)
+        self.writer = StateWriter(persister, self._on_written, asyncio.get_running_loop().call_soon)
 
     def _on_written(self, led: LedSharePartition, error: KafkaError | None) -> None:
         self.notes.append((led.key.partition, None if error is None else error.code))
 
     def led(self, index: int, group: str = "g") -> Any:
         nothing: Any = None
-        led = LedSharePartition(ShareKey(group, TOPIC, index), nothing, nothing, 5, 0, state_epoch=3)
+        led = LedSharePartition(ShareKey(group, TOPIC, index), nothing, nothing, 5, 0, 0, state_epoch=3)
         machine: Any = Machine()
         led.machine = machine
         return led
@@ -113,7 +114,7 @@ async def test_writes_that_arrive_during_a_write_are_sent_together_after_it() ->
     assert bench.sent() == [[(0, 0, [0])]]
     ((key, request),) = split(bench.persister.requests[0][0])
     assert key == led.key
-    data = request.topics[0].partitions[0]
+    data: Any = request.topics[0].partitions[0]
     assert (data.state_epoch, data.leader_epoch, data.delivery_complete_count) == (3, 5, 1)
     await bench.persister.respond()
     assert first.result() is None
