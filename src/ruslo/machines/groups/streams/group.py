@@ -64,8 +64,8 @@ class StreamsGroup(EpochGroup[StreamsMember]):
     """A cache by member id."""
     shutdown_requester: str | None = None
     """The member that has requested the shutdown of the application."""
-    task_offsets: dict[str, TaskOffsets] = field(default_factory=dict)
-    """By member id, for members whose client reports offsets."""
+    task_offsets: dict[str, TaskOffsets | None] = field(default_factory=dict)
+    """By member id, since the last load; None for members whose client does not report offsets."""
     description: tuple[int, TopologyDescription] | None = None
     """The topology in the words of the application, with its epoch (KIP-1331)."""
 
