@@ -56,7 +56,8 @@ def admin(bootstrap: str) -> AdminClient:
 def application(
     bootstrap: str, group: str, source: str, target: str, directory: Path, name: object, *configs: str
 ) -> subprocess.Popen[bytes]:
-    arguments = (bootstrap, group, source, target, str(directory / f"state-{name}"), "streams", *configs)
+    state = str(directory / f"state-{name}")
+    arguments = (bootstrap, group, source, target, state, "group.protocol=streams", *configs)
     with (directory / f"{name}.log").open("ab") as log:
         return subprocess.Popen(support_java_command("CountingStreams", *arguments), stdout=log, stderr=log)
 
