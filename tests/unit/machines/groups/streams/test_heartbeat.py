@@ -502,6 +502,7 @@ def test_offsets_are_kept_until_the_member_leaves() -> None:
     offset = TaskOffset(subtopology_id="1", partition=0, offset=7)
     a.report_offsets([offset], [replace_offset(offset, 9)])
     (known,) = group_of(transcript).task_offsets.values()
+    assert known is not None
     assert list(known.offsets.values()) == [7]
     assert list(known.end_offsets.values()) == [9]
     a.leave()
