@@ -107,7 +107,16 @@ def test_every_word_is_counted_once_although_instances_are_killed(
     )
 
     def start(slot: int) -> subprocess.Popen[bytes]:
-        return application(bootstrap, group, source, target, tmp_path, slot, "num.stream.threads=2")
+        return application(
+            bootstrap,
+            group,
+            source,
+            target,
+            tmp_path,
+            slot,
+            "num.stream.threads=2",
+            "producer.transaction.timeout.ms=10000",
+        )
 
     chance = Random(10_71)
     with Workers(3, start) as instances, Feed(bootstrap, source, WORDS, chance) as feed:
