@@ -12,6 +12,7 @@ import pytest
 from ruslo.client.admin.acls import Acls
 from ruslo.client.wire.cluster import Cluster
 from ruslo.machines.groups.streams.status import StatusCode
+from ruslo.machines.groups.streams.target import MAX_INLINE_TASKS
 from ruslo.model.acls import Acl, Operation, PatternType, Permission, ResourceType
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
@@ -31,7 +32,7 @@ from ruslo.protocol.messages.streams_group_topology_description_update_response 
 from tests.support.brokers.live_node import LiveNode, live_node
 from tests.support.clients.raw_client import RawClient, connected
 from tests.support.groups.group_requests import find_coordinator
-from tests.support.groups.streams_transcript import counting_topology, subtopology
+from tests.support.groups.streams_transcript import counting_topology, stateless_topology, subtopology
 
 PROPERTIES = {
     "offsets.topic.num.partitions": "2",
@@ -121,6 +122,19 @@ async def test_a_topic_that_cannot_be_created_is_reported(tmp_path: Path) -> Non
             response = await beat(client, request)
         assert status is not None
         assert "c (" in status.status_detail
+
+
+async def test_many_tasks_are_assigned_outside_the_event_loop(tmp_path: Path) -> None:
+    partitions = MAX_INLINE_TASKS + 1
+    async with ready_node(tmp_path) as (node, client):
+        await node.create("wide", partitions=partitions)
+        response = await beat(client, joining(stateless_topology("wide")))
+        assert [each.status_code for each in response.status or ()] == [StatusCode.ASSIGNMENT_DELAYED]
+        request = StreamsGroupHeartbeatRequest(group_id="g", member_id="m")
+        while not response.active_tasks:
+            request.member_epoch = response.member_epoch
+            response = await beat(client, request)
+        assert [len(each.partitions) for each in response.active_tasks] == [partitions]
 
 
 @pytest.mark.parametrize("name", ["__consumer_offsets", "a b", ""])

@@ -1,4 +1,4 @@
-"""Warm-up tasks: a new assignment is computed when they have caught up."""
+"""What members report about restored state, and when it matters to the assignment."""
 
 from __future__ import annotations
 
@@ -29,39 +29,23 @@ def two_threads(version: int) -> tuple[StreamsTranscript, StreamThread, StreamTh
     return transcript, a, b
 
 
-def test_a_warmup_task_becomes_active_when_it_has_caught_up() -> None:
-    transcript, a, b = two_threads(version=1)
-    b.report_offsets(offsets(0, 2, 3), offsets(5_000, 2, 3))
-    b.report_offsets(offsets(4_950, 2), offsets(5_000, 2, 3))
-    a.heartbeat()
-    a.report_tasks("reports the revocation")
-    b.report_tasks("reports the revocation")
-    b.heartbeat()
-    assert transcript.text == (
-        """\
-> b reports offsets
-b at 3
-> b reports offsets
-17 epoch 4 validated 0
-21 a active 0:3 1:0,1,3
-21 b active 0:0,1,2 1:2 warmup 1:3
-20 epoch 4
-22 b epoch 3 ← 3 unrevoked active 0:0@3,1@3,2@3 warmup 1:3 revoke active 0:3@3 warmup 1:2
-b at 3 has active 0:0,1,2 warmup 1:3
-> a sends a heartbeat
-22 a epoch 3 ← 3 unrevoked active 1:0@2,1@2,3@2 revoke active 1:2@2
-a at 3 has active 1:0,1,3
-> a reports the revocation
-22 a epoch 4 ← 3 unreleased active 1:0@2,1@2,3@2
-a at 4
-> b reports the revocation
-22 b epoch 4 ← 3 unreleased active 0:0@3,1@3,2@3 warmup 1:3
-b at 4
-> b sends a heartbeat
-22 b epoch 4 ← 4 stable active 0:0@3,1@3,2@3 1:2@4 warmup 1:3
-b at 4 has active 0:0,1,2 1:2 warmup 1:3
-"""
-    )
+def test_standby_task_that_has_caught_up_becomes_active() -> None:
+    """The new process restores the standby task of the process that keeps the active task for now."""
+    settings = HIGHLY_AVAILABLE._replace(num_standby_replicas=GroupSetting(1))
+    transcript = StreamsTranscript(settings, topics=READY)
+    a, b = StreamThread(transcript, "a", version=1), StreamThread(transcript, "b", version=1)
+    a.join()
+    b.join()
+    for each in (a, a, b, b):
+        each.report_tasks()
+    assert not [each for each in b.active if each.subtopology_id == "1"]
+    assert b.standby[0].partitions == [0, 1, 2, 3]
+    epoch = b.epoch
+    b.report_offsets(offsets(5_000, 2, 3), offsets(5_000, 2, 3))
+    for each in (a, a, b, b, b):
+        each.report_tasks()
+    assert b.epoch == epoch + 1
+    assert {("1", 2), ("1", 3)} <= b.tasks
 
 
 def test_standby_tasks_that_catch_up_need_no_new_assignment_with_sticky() -> None:
