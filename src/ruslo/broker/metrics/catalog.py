@@ -164,6 +164,8 @@ GROUP_LAG = Metric("kafka_consumergroup_lag", "gauge",
     "Records between a group's committed offset and the high watermark, on its coordinator.", _GROUP)
 GROUP_MEMBERS = Metric("kafka_consumergroup_members", "gauge",
     "Members of a group, on its coordinator.", ("consumergroup",))
+GROUPS_BY_STATE = Metric("kafka_coordinator_group_count", "gauge",
+    "Groups that this broker coordinates.", ("protocol", "state"))
 
 # -- share groups, at the leaders of their partitions
 SHARE_SESSIONS = Metric("kafka_server_sharesessioncache_sharesessionscount", "gauge",
