@@ -37,6 +37,7 @@ from ruslo.machines.share_partition.values import (
     AcquiredRange,
     AcquireLimits,
     FetchedBatches,
+    Locks,
     OffsetRange,
     ShareSettings,
     StateBatch,
@@ -92,6 +93,19 @@ class SharePartition:
             for at, state in enumerate(ranges.target)
             if state in TERMINAL_STATES
         )
+
+    def locks(self) -> Locks:
+        ranges = self._ranges
+        if not len(ranges):
+            return Locks(0, None, 0)
+        acquired = RecordState.ACQUIRED
+        records = sum(
+            ranges.last(at) - ranges.first[at] + 1
+            for at, state in enumerate(ranges.state)
+            if state == acquired
+        )
+        first = min(ranges.deadline_ms)
+        return Locks(records, None if first == NO_DEADLINE else first, max(ranges.count))
 
     def next_fetch_offset(self) -> int:
         """The first available offset, or the end offset."""
