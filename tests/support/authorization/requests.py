@@ -112,6 +112,8 @@ FIELDS: Mapping[str, Callable[[Names], Fields]] = {
     "ReadShareGroupStateSummary": share_requests.state(leader_epoch=0),
     "RemoveRaftVoter": cluster_requests.remove_raft_voter,
     "RenewDelegationToken": security_requests.renew_delegation_token,
+    "StreamsGroupDescribe": group_requests.streams_group_describe,
+    "StreamsGroupHeartbeat": group_requests.streams_group_heartbeat,
     "SyncGroup": group_requests.sync_group,
     "TxnOffsetCommit": txn_requests.txn_offset_commit,
     "UnregisterBroker": lambda _: {"broker_id": 77},
