@@ -187,7 +187,7 @@ IN_FLIGHT_BATCHES = Metric("kafka_server_sharepartitionmetrics_inflightbatchcoun
 LOCKED_RECORDS = Metric("ruslo_share_partition_locked_records", "gauge",
     "Records of a share-partition that consumers hold.", _SHARE)
 OLDEST_LOCK = Metric("ruslo_share_partition_oldest_lock_seconds", "gauge",
-    "Age of the oldest acquisition lock of a share-partition since it was acquired or renewed; 0 without one.",
+    "Seconds since the oldest acquisition lock of a share-partition was acquired or renewed; 0 without one.",
     _SHARE)
 DELIVERIES_MAX = Metric("ruslo_share_partition_delivery_count_max", "gauge",
     "Highest delivery count of a record in flight.", _SHARE)
