@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support.checks.share_checks", "tests.support.checks.streams_checks")
+pytest.register_assert_rewrite(
+    *(f"tests.support.checks.{name}_checks" for name in ("cli", "group", "share", "streams"))
+)
 
 from ruslo.testing import EmbeddedBroker  # noqa: E402
 from ruslo.testing.ports import reserve_ports  # noqa: E402
