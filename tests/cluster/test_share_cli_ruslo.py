@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 pytest.register_assert_rewrite(
-    *(f"tests.support.checks.{name}_checks" for name in ("cli", "group", "share", "streams"))
+    *(f"tests.support.checks.{name}_checks" for name in ("group", "share", "streams"))
 )
 
 from ruslo.testing import EmbeddedBroker  # noqa: E402

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 pytest.register_assert_rewrite(
-    *(f"tests.support.checks.{name}_checks" for name in ("cli", "group", "share", "streams"))
+    *(f"tests.support.checks.{name}_checks" for name in ("group", "share", "streams"))
 )
 
 from tests.support.brokers.kafka import ApacheKafka  # noqa: E402
