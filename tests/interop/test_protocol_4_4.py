@@ -1,4 +1,4 @@
-"""The tables of the newest protocol are those of Apache Kafka 4.4: every API, message, version, field and error.
+"""The tables of the newest protocol are those of Apache Kafka 4.4: APIs, messages, versions, fields, errors.
 
 ``test_protocol_oracle.py`` compares the bytes, and the tables with Apache Kafka 4.3.
 """
@@ -32,7 +32,7 @@ def test_every_api() -> None:
         assert (ours.min_version, ours.max_version) == (theirs["lowest"], theirs["highestStable"]), ours
         highest = theirs["highest"]
         for message in (message_class(f"{ours.name}Request"), message_class(f"{ours.name}Response")):
-            assert (message.MIN_VERSION, message.MAX_VERSION) == (theirs["lowest"], highest), ours
+            assert (theirs["lowest"], highest) == (message.MIN_VERSION, message.MAX_VERSION), ours
         assert (ours.forwardable, ours.cluster_action) == (theirs["forwardable"], theirs["clusterAction"]), (
             ours
         )
