@@ -59,7 +59,9 @@ def new_topic(bootstrap: str, partitions: int = 1, replicas: int = 1, **config: 
 
     async def create() -> None:
         async with Admin(bootstrap) as admin:
-            (result,) = (await admin.topics.create([NewTopic(topic, partitions, replicas, settings)])).values()
+            (result,) = (
+                await admin.topics.create([NewTopic(topic, partitions, replicas, settings)])
+            ).values()
             assert isinstance(result, CreatedTopic), result
 
     asyncio.run(create())
