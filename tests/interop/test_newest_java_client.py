@@ -48,9 +48,10 @@ def test_a_transaction_and_a_deleted_group(bootstrap: str, new_topic: TopicMaker
     )
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr[-4000:]
-    refused, deleted = result.stdout.splitlines()
+    refused, deleted, unregistered = result.stdout.splitlines()
     assert refused.startswith("GroupNotEmptyException: ")
     assert deleted == "deleted"
+    assert unregistered == "UnsupportedVersionException", "it needs a metadata.version of 4.4"
     sent = set(re.findall(r"apiKey=([A-Z_]+), apiVersion=(\d+)", result.stderr))
     assert {("API_VERSIONS", "5"), ("TXN_OFFSET_COMMIT", "6"), ("DELETE_GROUPS", "3")} <= sent
 

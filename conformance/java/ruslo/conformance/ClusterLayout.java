@@ -70,8 +70,10 @@ final class ClusterLayout {
             addLogins(properties);
         }
         properties.putAll(config.perServerOverrideProperties().getOrDefault(id, Map.of()));
-        // A default of Kafka's own test kit; a test relies on the limit that it sets for log.cleaner.threads.
+        // Defaults of Kafka's own test kit. A test relies on the limit that the first sets for log.cleaner.threads.
         properties.putIfAbsent("log.cleaner.dedupe.buffer.size", "2097152");
+        properties.putIfAbsent("unstable.api.versions.enable", "true");
+        properties.putIfAbsent("unstable.feature.versions.enable", "true");
         properties.putIfAbsent("ruslo.metrics.listener", "");
         return new RusloNode(id, home, properties, bindListeners(properties, id));
     }

@@ -23,8 +23,9 @@ from typing import Final
 
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
+from ruslo.machines.controller.broker_image import FeatureRange
 from ruslo.machines.controller.feature_image import KRAFT_VERSION
-from ruslo.machines.controller.features import SUPPORTED_FEATURES
+from ruslo.machines.controller.features import supported_features
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.net.connection import Connection
 from ruslo.protocol.apis import Api
@@ -63,7 +64,7 @@ def handle(
     if context.api_version >= 3:
         response.supported_features = [
             SupportedFeatureKey(name=name, min_version=span.min_version, max_version=span.max_version)
-            for name, span in SUPPORTED_FEATURES.items()
+            for name, span in _supported_features(services, context).items()
             if span.min_version > 0 or context.api_version >= 4
         ]
         image = services.metadata.image
@@ -76,6 +77,13 @@ def handle(
             for name, level in finalized.items()
         ]
     return response
+
+
+def _supported_features(services: NodeServices, context: RequestContext) -> dict[str, FeatureRange]:
+    """Controller listeners follow the switch of unstable API versions, as in Apache Kafka."""
+    config = services.config
+    kind = "api" if context.listener_name in config.controller_listener_names else "feature"
+    return supported_features(unstable=config.bool(f"unstable.{kind}.versions.enable"))
 
 
 async def _refuse(services: NodeServices, connection: Connection) -> ApiVersionsResponse:

@@ -129,6 +129,8 @@ LOG_END = Metric("kafka_log_log_logendoffset", "gauge", "Offset of the next reco
 LOG_SEGMENTS = Metric("kafka_log_log_numlogsegments", "gauge", "Segments of a replica.", _PARTITION)
 OFFLINE_DIRECTORIES = Metric("kafka_log_logmanager_offlinelogdirectorycount", "gauge",
     "Log directories that have failed.")
+CORDONED_DIRECTORIES = Metric("kafka_log_logmanager_cordonedlogdirectorycount", "gauge",
+    "Log directories that receive no new replicas (KIP-1066).")
 LOGS_TO_RECOVER = Metric("kafka_log_logmanager_remaininglogstorecover", "gauge",
     "Logs to open after an unclean shutdown.", ("dir",))
 SEGMENTS_TO_RECOVER = Metric("kafka_log_logmanager_remainingsegmentstorecover", "gauge",

@@ -12,7 +12,8 @@ from ruslo.machines.controller.feature_levels import (
     metadata_version_of,
     missing_dependency,
 )
-from ruslo.machines.controller.records import LATEST_METADATA_VERSION, METADATA_VERSION_NAMES
+from ruslo.machines.controller.features import supported_features
+from ruslo.machines.controller.records import LATEST_METADATA_VERSION
 from ruslo.machines.raft.voters import KRAFT_VERSION_MAX
 from ruslo.model.errors import ConfigError
 from ruslo.protocol.message import Message
@@ -20,11 +21,16 @@ from ruslo.protocol.messages.feature_level_record import FeatureLevelRecord
 
 
 def initial_features(
-    release: str | None, requested: Iterable[tuple[str, int]], *, dynamic_quorum: bool
+    release: str | None,
+    requested: Iterable[tuple[str, int]],
+    *,
+    dynamic_quorum: bool,
+    unstable: bool = False,
 ) -> dict[str, int]:
     """Every feature but kraft.version with its level, metadata.version first; raises ConfigError.
 
-    ``dynamic_quorum``: the voters are in the log, which is kraft.version 1.
+    ``dynamic_quorum``: the voters are in the log, which is kraft.version 1. ``unstable``: levels that
+    ``unstable.feature.versions.enable`` adds may be requested.
     """
     wanted: dict[str, int] = {}
     for name, level in requested:
@@ -37,10 +43,11 @@ def initial_features(
         )
     metadata_version = LATEST_METADATA_VERSION if release is None else metadata_version_of(release)
     metadata_version = wanted.pop(METADATA_VERSION, metadata_version)
-    if metadata_version not in METADATA_VERSION_NAMES:
+    supported = supported_features(unstable=unstable)[METADATA_VERSION]
+    if metadata_version not in supported:
         raise ConfigError(
             f"metadata.version {metadata_version} is not supported. Choose one from "
-            f"{min(METADATA_VERSION_NAMES)} to {LATEST_METADATA_VERSION}"
+            f"{supported.min_version} to {supported.max_version}"
         )
     _check_kraft_version(wanted.pop(KRAFT_VERSION, None), dynamic_quorum)
     levels = {METADATA_VERSION: metadata_version}

@@ -70,6 +70,7 @@ from ruslo.broker.quorum.metadata_evidence import MetadataEvidence
 from ruslo.broker.share_partitions.manager import SharePartitionManager
 from ruslo.broker.telemetry.client_telemetry import ClientTelemetry
 from ruslo.config.broker import BrokerConfig
+from ruslo.machines.controller.features import supported_features
 from ruslo.machines.fetch_session import FetchSessionCache
 from ruslo.net.channel import ChannelSettings
 from ruslo.net.server import Server
@@ -96,6 +97,7 @@ class BrokerRole:
             rack=config.opt_str("broker.rack"),
             previous_epoch=shared.logs.previous_broker_epoch,
             incarnation_id=shared.new_uuid(),
+            features=supported_features(unstable=config.bool("unstable.feature.versions.enable")),
         )
         self.lifecycle = BrokerLifecycle(
             identity,

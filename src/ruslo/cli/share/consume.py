@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -133,6 +134,7 @@ def consume(
         "max.poll.records": 1 if strict else 500,
     }
     check_reachable(bootstrap, encrypted=uses_tls(config))
+    signal.signal(signal.SIGTERM, _leave)
     with ShareConsumer(config) as consumer:
         consumer.subscribe(topics)
         decision = new_decision(acknowledge, consumer)
@@ -150,6 +152,11 @@ def consume(
             elif timeout_ms is not None and time.monotonic() - idle_since > timeout_ms / 1000:
                 break
         decision.finish()
+
+
+def _leave(number: int, frame: object) -> None:
+    """Leave the group when the command is terminated: other consumers get the records at once."""
+    raise SystemExit(128 + number)
 
 
 def _print(records: list[ShareRecord], write: Formatter) -> None:

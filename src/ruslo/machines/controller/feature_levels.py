@@ -98,7 +98,7 @@ def metadata_version_of(release: str) -> int:
     """The level of a release such as ``4.3-IV0``, or ``4.3`` or ``4.3.1`` for the last one of 4.3."""
     name = ".".join(release.split(".")[:2])
     for level, each in sorted(METADATA_VERSION_NAMES.items(), reverse=True):
-        if each == name or each.startswith(f"{name}-"):
+        if level <= LATEST_METADATA_VERSION and (each == name or each.startswith(f"{name}-")):
             return level
     newest = METADATA_VERSION_NAMES[LATEST_METADATA_VERSION]
     oldest = METADATA_VERSION_NAMES[MINIMUM_METADATA_VERSION]

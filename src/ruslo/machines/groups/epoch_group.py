@@ -74,7 +74,7 @@ class EpochGroup(Group, Generic[MemberT]):
         member = self.members.get(member_id)
         if member is None:
             raise KafkaError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is not a member of group {self.group_id!r}"
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
             )
         return member
 
@@ -146,7 +146,7 @@ class StaticMembers(dict[str, str]):
         if member is None:
             raise KafkaError(
                 ErrorCode.UNKNOWN_MEMBER_ID,
-                f"Group {group.group_id!r} has no member with instance id {instance_id!r}",
+                f"Member with instance id {instance_id} is not a member of group {group.group_id}.",
             )
         if member.member_id != member_id:
             raise KafkaError(
@@ -174,12 +174,12 @@ def unreleased_instance(instance_id: str, holder: StaticMember) -> KafkaError:
     )
 
 
-def fenced_epoch(member: StaticMember, epoch: int) -> KafkaError:
-    how = "greater" if epoch > member.epoch else "smaller"
+def fenced_epoch(kind: str, current: int, epoch: int) -> KafkaError:
+    how = "greater" if epoch > current else "smaller"
     return KafkaError(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"Epoch {epoch} is {how} than {member.epoch}, the current one of member {member.member_id!r}. "
-        f"Abandon all partitions and rejoin.",
+        f"The {kind} group member has a {how} member epoch ({epoch}) than the one known by the group "
+        f"coordinator ({current}). The member must abandon all its partitions and rejoin.",
     )
 
 

@@ -21,9 +21,9 @@ CONSUMER_PROTOCOL = "consumer"
 STREAMS_PROTOCOL = "streams"
 
 
-def not_found(group_id: str) -> str:
-    """Kafka's words: tools compare the message."""
-    return f"Group {group_id} not found."
+def not_found(group_id: str, group: object = None, kind: str = "") -> str:
+    """Kafka's words, which its tools show: there is no such group, or ``group`` is not one of that kind."""
+    return f"Group {group_id} not found." if group is None else f"Group {group_id} is not a {kind} group."
 
 
 class Committer(NamedTuple):

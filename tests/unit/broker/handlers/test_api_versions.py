@@ -46,6 +46,18 @@ async def test_table(version: int) -> None:
         assert ("transaction.version" in supported) == (version >= 4)
 
 
+@pytest.mark.parametrize(("kind", "listener"), [("feature", "PLAINTEXT"), ("api", "CONTROLLER")])
+async def test_unstable_levels_are_announced_where_they_are_enabled(kind: str, listener: str) -> None:
+    async with admin_node({f"unstable.{kind}.versions.enable": "true"}) as node:
+        request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+        newest = {}
+        for each in ("PLAINTEXT", "CONTROLLER"):
+            response = await exchange(api_versions.handle, node, request, listener=each)
+            levels = {feature.name: feature.max_version for feature in response.supported_features}
+            newest[each] = levels["metadata.version"]
+        assert newest == {"PLAINTEXT": 30, "CONTROLLER": 30} | {listener: 31}
+
+
 async def test_telemetry_is_announced_while_there_is_a_subscription() -> None:
     async with admin_node() as node:
 

@@ -45,7 +45,8 @@ def test_requested_levels() -> None:
     [
         ("9.9", [], False, "Unknown release version"),
         ("4.3", [("metadata.version", 30)], False, "Give one"),
-        (None, [("metadata.version", 99)], False, "Choose one from 7 to 30"),
+        (None, [("metadata.version", 31)], False, "Choose one from 7 to 30"),
+        ("4.4", [], False, "Unknown release version"),
         (None, [("metadata.version", 6)], False, "Choose one from 7 to 30"),
         (None, [("share.version", 2)], False, "newest level is 1"),
         (None, [("unheard.of", 1)], False, "Unknown feature unheard.of"),
@@ -61,3 +62,11 @@ def test_invalid_levels_are_rejected(
 ) -> None:
     with pytest.raises(ConfigError, match=problem):
         initial_features(release, requested, dynamic_quorum=dynamic)
+
+
+def test_unstable_level_may_be_requested_where_it_is_enabled() -> None:
+    requested = [("metadata.version", 31)]
+    levels = initial_features(None, requested, dynamic_quorum=True, unstable=True)
+    newest = initial_features(None, (), dynamic_quorum=True, unstable=True)
+    assert levels == newest | {"metadata.version": 31}
+    assert newest["metadata.version"] == 30

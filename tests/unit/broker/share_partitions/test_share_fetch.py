@@ -200,9 +200,7 @@ async def test_share_sessions(tmp_path: Path) -> None:
         assert member.error.name == "INVALID_SHARE_SESSION_EPOCH"
         assert (await member.fetch(max_wait_ms=0)).partitions == {}
         assert (await member.fetch(forgotten=[0], max_wait_ms=0)).partitions == {}
-        assert set((await member.fetch([0], max_wait_ms=0)).partitions) == {0}, (
-            "a partition that is listed again"
-        )
+        assert set((await member.fetch([0], max_wait_ms=0)).partitions) == {0}, "listed again"
         final = await member.fetch(epoch=-1, acks={0: [(0, 0, [ACCEPT])]})
         assert final.acknowledge_error(0) is ErrorCode.NONE
         await member.fetch(epoch=3)

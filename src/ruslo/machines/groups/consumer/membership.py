@@ -19,6 +19,7 @@ from ruslo.machines.groups.epoch_group import (
     fenced_epoch,
     unreleased_instance,
 )
+from ruslo.machines.groups.group import CONSUMER
 from ruslo.machines.groups.outcome import GroupOutcome
 
 
@@ -27,10 +28,10 @@ def check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> None:
     if epoch in (JOIN_EPOCH, member.epoch):
         return
     if epoch > member.epoch:
-        raise fenced_epoch(member, epoch)
+        raise fenced_epoch(CONSUMER, member.epoch, epoch)
     # The response that bumped its epoch may have been lost.
     if epoch != member.previous_epoch or not _has_all(member, owned):
-        raise fenced_epoch(member, epoch)
+        raise fenced_epoch(CONSUMER, member.epoch, epoch)
 
 
 def admitted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ruslo.machines.groups.group import SHARE, not_found
 from ruslo.machines.groups.share.group import ShareGroup
 from ruslo.machines.groups.share.member import ShareMember
 from ruslo.machines.groups.state import ShardState
@@ -70,11 +71,10 @@ def _group(shard: ShardState, group_id: str) -> DescribedGroup:
         )
     group = shard.groups.get(group_id)
     if not isinstance(group, ShareGroup):
-        problem = "is not a share group" if group else "does not exist"
         return DescribedGroup(
             group_id=group_id,
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-            error_message=f"Group {group_id!r} {problem}",
+            error_message=not_found(group_id, group, SHARE),
         )
     return DescribedGroup(
         group_id=group_id,

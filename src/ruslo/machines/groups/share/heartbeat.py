@@ -11,8 +11,9 @@ from dataclasses import replace
 
 from ruslo.machines.assignors.spec import Partitions
 from ruslo.machines.groups.consumer import topic_hash
-from ruslo.machines.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH, check_room
+from ruslo.machines.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH, check_room, fenced_epoch
 from ruslo.machines.groups.events import RequestInfo
+from ruslo.machines.groups.group import SHARE, not_found
 from ruslo.machines.groups.modern import existing_topic_ids
 from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.share import fencing, initialization, target
@@ -49,7 +50,7 @@ def _check(request: ShareGroupHeartbeatRequest) -> None:
     if not request.member_id or len(request.member_id) > MAX_MEMBER_ID_CHARS:
         raise _invalid(f"MemberId must have 1 to {MAX_MEMBER_ID_CHARS} characters. Use a random UUID.")
     if not request.group_id:
-        raise _invalid("GroupId is empty")
+        raise _invalid("GroupId can't be empty.")
     if request.rack_id == "":
         raise _invalid("RackId is empty. Use null if there is no rack.")
     if request.member_epoch == JOIN_EPOCH and not request.subscribed_topic_names:
@@ -113,11 +114,7 @@ def _joined(shard: ShardState, request: ShareGroupHeartbeatRequest) -> tuple[Sha
     member = group.member(request.member_id)
     # The response that bumped its epoch may have been lost.
     if request.member_epoch not in (member.epoch, member.previous_epoch):
-        raise KafkaError(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            f"Epoch {request.member_epoch} is not {member.epoch}, the current one of member "
-            f"{member.member_id!r}. Abandon all partitions and rejoin.",
-        )
+        raise fenced_epoch(SHARE, member.epoch, request.member_epoch)
     return group, member
 
 
@@ -169,4 +166,4 @@ def _invalid(message: str) -> KafkaError:
 
 
 def _not_found(group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id!r} does not exist")
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, not_found(group_id))

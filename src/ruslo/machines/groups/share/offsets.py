@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from ruslo.machines.groups.group import SHARE, not_found
 from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.share import initialization, pending
 from ruslo.machines.groups.share.events import (
@@ -171,8 +172,7 @@ def _empty_group(shard: ShardState, group_id: str, *, create: bool) -> ShareGrou
     if group is None and create:
         return ShareGroup(group_id)
     if not isinstance(group, ShareGroup):
-        problem = "does not exist" if group is None else "is not a share group"
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id!r} {problem}")
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, not_found(group_id, group, SHARE))
     if not group.is_empty:
         raise KafkaError(
             ErrorCode.NON_EMPTY_GROUP,

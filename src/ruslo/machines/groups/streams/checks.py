@@ -13,7 +13,7 @@ def check(request: StreamsGroupHeartbeatRequest) -> None:
     """Raise KafkaError if the request contradicts itself or the protocol."""
     for name, value in (("MemberId", request.member_id), ("GroupId", request.group_id)):
         if not value:
-            raise _invalid(f"{name} is empty")
+            raise _invalid(f"{name} can't be empty.")
     for name, text in (("InstanceId", request.instance_id), ("RackId", request.rack_id)):
         if text == "":
             raise _invalid(f"{name} is empty. Use null if there is none.")

@@ -76,7 +76,7 @@ def configure(topology: StreamsTopology, view: TopicsView) -> ConfiguredTopology
         return ConfiguredTopology(topology.epoch, problem=error)
     problem: TopicProblem | None = None
     if missing:
-        detail = f"These internal topics do not exist yet: {_shown([topic.name for topic in missing])}"
+        detail = f"Internal topics are missing: {_shown([topic.name for topic in missing])}"
         problem = TopicProblem(StatusCode.MISSING_INTERNAL_TOPICS, detail)
     return ConfiguredTopology(topology.epoch, subtopologies, missing, problem)
 
@@ -91,9 +91,7 @@ def _check_sources(topology: StreamsTopology, view: TopicsView) -> None:
         }
     )
     if missing:
-        raise TopicProblem(
-            StatusCode.MISSING_SOURCE_TOPICS, f"These source topics do not exist: {_shown(missing)}"
-        )
+        raise TopicProblem(StatusCode.MISSING_SOURCE_TOPICS, f"Source topics {_shown(missing)} are missing.")
 
 
 def _internal_counts(topology: StreamsTopology, view: TopicsView) -> dict[str, int]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from ruslo.machines.assignors.streams.model import MemberTasks, TaskId
 from ruslo.machines.groups.events import RequestInfo
+from ruslo.machines.groups.group import STREAMS, not_found
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.streams.configured_topology import ConfiguredTopology, InternalTopic
 from ruslo.machines.groups.streams.group import NO_TARGET_TASKS, StreamsGroup, TaskOffsets
@@ -56,11 +57,10 @@ def _group(
         )
     group = shard.groups.get(group_id)
     if not isinstance(group, StreamsGroup):
-        problem = "is not a streams group" if group else "does not exist"
         return DescribedGroup(
             group_id=group_id,
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-            error_message=f"Group {group_id!r} {problem}",
+            error_message=not_found(group_id, group, STREAMS),
         )
     described = DescribedGroup(
         group_id=group_id,

@@ -23,6 +23,7 @@ from ruslo.machines.groups.epoch_group import (
     watch_revocation,
 )
 from ruslo.machines.groups.events import RequestInfo
+from ruslo.machines.groups.group import not_found
 from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.streams import endpoints, fencing, membership, target
@@ -372,4 +373,4 @@ def _add_of_newer_version(
 
 
 def _not_found(group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {group_id!r} does not exist")
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, not_found(group_id))

@@ -11,6 +11,7 @@ from ruslo.machines.groups.epoch_group import (
     fenced_epoch,
     unreleased_instance,
 )
+from ruslo.machines.groups.group import STREAMS
 from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.streams.group import StreamsGroup
 from ruslo.machines.groups.streams.member import StreamsMember
@@ -29,7 +30,7 @@ def check_epoch(member: StreamsMember, epoch: int, owned: MemberTasks | None) ->
     # The response that bumped its epoch may have been lost.
     is_behind = epoch < member.epoch and epoch == member.previous_epoch
     if not is_behind or owned is None or not member.assigned.contains(owned):
-        raise fenced_epoch(member, epoch)
+        raise fenced_epoch(STREAMS, member.epoch, epoch)
 
 
 def admitted(
