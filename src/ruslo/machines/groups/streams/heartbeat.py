@@ -108,6 +108,9 @@ def _heartbeat(
     bumps = updated != member if request.instance_id is None else _matters_to_others(group, member, updated)
     bumps = _store_reports(group, request, info, config, outcome) or bumps
     group_epoch, configured = _refresh(shard, group, topology, config, owned, outcome, bumps=bumps)
+    if request.task_offsets or request.task_end_offsets:
+        # A client could send offsets of any number of tasks.
+        group.task_offsets[member_id].keep(configured.has_task)
 
     if group.is_empty and config.initial_rebalance_delay_ms:
         shard.timers.set_once(
@@ -265,8 +268,7 @@ def _check_owned(configured: ConfiguredTopology, owned: MemberTasks | None) -> N
     if owned is None or not configured.is_ready:
         return
     for task in owned.active | owned.standby | owned.warmup:
-        subtopology = configured.subtopologies.get(task.subtopology_id)
-        if subtopology is None or not 0 <= task.partition < subtopology.task_count:
+        if not configured.has_task(task):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"The topology has no task {task}")
 
 
@@ -290,7 +292,8 @@ def _store_reports(
     """
     if request.shutdown_application:
         _request_shutdown(group, request.member_id)
-    if info.api_version < _OFFSETS_MIN_VERSION and request.task_offsets is None:
+    reports = request.task_offsets is not None or request.task_end_offsets is not None
+    if info.api_version < _OFFSETS_MIN_VERSION and not reports:
         return False
     if request.member_id not in group.task_offsets:
         # Members whose join could not be written left an entry.
