@@ -149,17 +149,18 @@ def _by_layer(sizes: Mapping[str, Size], layer_of: Mapping[str, int]) -> list[li
 def _ordered(layers: list[list[str]], segments: Sequence[Link]) -> list[list[str]]:
     before, after = _neighbours(segments)
     best, best_crossings = [list(layer) for layer in layers], _crossings(layers, after)
+    position = {name: at for layer in layers for at, name in enumerate(layer)}
     for sweep in range(ORDER_SWEEPS):
         if not best_crossings:
             break
         towards = before if sweep % 2 == 0 else after
         for layer in layers if sweep % 2 == 0 else layers[::-1]:
-            position = {name: at for names in layers for at, name in enumerate(names)}
             means = {
                 name: _mean([position[each] for each in towards.get(name, ())], position[name])
                 for name in layer
             }
             layer.sort(key=means.__getitem__)
+            position.update({name: at for at, name in enumerate(layer)})
         crossings = _crossings(layers, after)
         if crossings < best_crossings:
             best, best_crossings = [list(layer) for layer in layers], crossings

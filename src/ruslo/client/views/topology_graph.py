@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ruslo.client.admin.topology_description import (
     GLOBAL_STORES,
@@ -64,8 +64,7 @@ class Node:
     """The names of the topics that are folded into this node."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(NamedTuple):
     start: str
     end: str
     is_state: bool = False
