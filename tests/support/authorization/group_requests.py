@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tests.support.authorization.names import ABSENT_GROUP, GROUPS, STRANGER, TRANSACTIONAL_IDS, Fields, Names
+from tests.support.authorization.names import (
+    ABSENT_GROUP,
+    GROUPS,
+    STRANGER,
+    TOPICS,
+    TRANSACTIONAL_IDS,
+    Fields,
+    Names,
+)
 
 NO_TOPICS = b"\0\0\0\0\0\0\xff\xff\xff\xff"
 """The metadata of a classic consumer that subscribes to nothing."""
@@ -86,3 +94,30 @@ def offset_delete(names: Names) -> Fields:
     # The partition has no offset.
     topics = [{"name": name, "partitions": [{"partition_index": 7}]} for name in names.topics()]
     return {"group_id": names.group(), "topics": topics}
+
+
+def share_fetch(names: Names) -> Fields:
+    """Opens a share session and acquires nothing. Apache Kafka fails if it does not know a topic id."""
+    return {
+        "group_id": names.group(),
+        "member_id": STRANGER,
+        "share_session_epoch": 0,
+        "max_bytes": 10_000,
+        "topics": [
+            {"topic_id": names.topic_id(name), "partitions": [{"partition_index": 0}]}
+            for name in names.some(TOPICS)
+        ],
+    }
+
+
+def share_acknowledge(names: Names) -> Fields:
+    batch = {"first_offset": 0, "last_offset": 0, "acknowledge_types": [1]}
+    partition = {"partition_index": 0, "acknowledgement_batches": [batch]}
+    return {
+        "group_id": names.group(),
+        "member_id": STRANGER,
+        "share_session_epoch": names.random.choice([-1, 77]),
+        "topics": [
+            {"topic_id": names.topic_id(name), "partitions": [partition]} for name in names.some(TOPICS)
+        ],
+    }

@@ -107,6 +107,8 @@ FIELDS: Mapping[str, Callable[[Names], Fields]] = {
     "Produce": topic_requests.produce,
     "RemoveRaftVoter": cluster_requests.remove_raft_voter,
     "RenewDelegationToken": security_requests.renew_delegation_token,
+    "ShareAcknowledge": group_requests.share_acknowledge,
+    "ShareFetch": group_requests.share_fetch,
     "SyncGroup": group_requests.sync_group,
     "TxnOffsetCommit": txn_requests.txn_offset_commit,
     "UnregisterBroker": lambda _: {"broker_id": 77},
