@@ -11,7 +11,7 @@ BASE ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup runtime demo test quick check check-types check-text soak soak-cluster soak-simulation soak-streams soak-spark soak-authorization conformance bench bench-cluster bench-spark format generate wheel lock clean
+.PHONY: help setup runtime demo test quick check check-types check-text soak soak-cluster soak-simulation soak-moves soak-streams soak-spark soak-authorization conformance bench bench-cluster bench-spark format generate wheel lock clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -63,6 +63,9 @@ soak-simulation: setup ## whole clusters under simulated faults, many more than 
 soak-cluster: setup ## a cluster under load, one fault again and again for a million records (FAULT=kill-leader, NODES=5)
 	@RUSLO_FAULT=$(or $(FAULT),all) RUSLO_FAULT_RECORDS=$(or $(RECORDS),1000000) RUSLO_FAULT_NODES=$(or $(NODES),3) \
 		RUSLO_FAULT_SILENCE_S=15 $(BIN)/pytest -q -s tests/cluster/test_faults.py --timeout=0 $(ARGS)
+
+soak-moves: setup ## replicas that move between log directories under load and kill -9, many times (MOVES=200)
+	@RUSLO_MOVES=$(or $(MOVES),200) $(BIN)/pytest -q -s tests/cluster/test_log_dir_moves.py --timeout=0 $(ARGS)
 
 soak-streams: setup ## Apache Kafka's own smoke test of Kafka Streams, exactly once, on three nodes
 	@RUSLO_STREAMS_SOAK=1 $(BIN)/pytest -q -s tests/interop/test_streams_smoke.py --timeout=0 $(ARGS)

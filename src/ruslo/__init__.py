@@ -1,7 +1,7 @@
 """Ruslo: an event-streaming platform that speaks the Kafka protocol.
 
-This package exports the producer and consumer API; ``ruslo.testing`` has brokers for tests. Each name is
-imported on first use, so ``import ruslo`` is cheap.
+This package exports the API of producers, consumers and share consumers; ``ruslo.testing`` has brokers for
+tests. Each name is imported on first use, so ``import ruslo`` is cheap.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from ruslo.client.librdkafka.consumer import END, START, Consumer
     from ruslo.client.librdkafka.delivery import Delivery, RecordMetadata
     from ruslo.client.librdkafka.producer import Producer
+    from ruslo.client.share.async_share_consumer import AsyncShareConsumer
+    from ruslo.client.share.share_consumer import ShareConsumer
+    from ruslo.client.share.share_record import ShareRecord
     from ruslo.model.errors import ConfigError, ErrorCode, KafkaError, RusloError
     from ruslo.model.topics import TopicPartition
     from ruslo.net.errors import BrokerUnreachable, RequestTimedOut
@@ -43,6 +46,9 @@ _HOMES = {
         "UndecodableRecord",
     ),
     "ruslo.client.librdkafka.producer": ("Producer",),
+    "ruslo.client.share.async_share_consumer": ("AsyncShareConsumer",),
+    "ruslo.client.share.share_consumer": ("ShareConsumer",),
+    "ruslo.client.share.share_record": ("ShareRecord",),
     "ruslo.model.errors": ("ConfigError", "ErrorCode", "KafkaError", "RusloError"),
     "ruslo.model.topics": ("TopicPartition",),
     "ruslo.net.errors": ("BrokerUnreachable", "RequestTimedOut"),
@@ -54,6 +60,7 @@ __all__ = [
     "START",
     "AsyncConsumer",
     "AsyncProducer",
+    "AsyncShareConsumer",
     "BrokerUnreachable",
     "BufferExhausted",
     "ClientUnusable",
@@ -69,6 +76,8 @@ __all__ = [
     "RecordMetadata",
     "RequestTimedOut",
     "RusloError",
+    "ShareConsumer",
+    "ShareRecord",
     "TopicPartition",
     "TransactionAborted",
     "TransactionLost",

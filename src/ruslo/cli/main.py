@@ -24,6 +24,11 @@ COMMANDS = {
     "group": LazyCommand(
         "ruslo.cli.group.group", "group", "Show consumer lag, reset offsets, delete groups."
     ),
+    "share": LazyCommand(
+        "ruslo.cli.share.share",
+        "share",
+        "Show share groups (queues), consume from them, reset and delete them.",
+    ),
     "txn": LazyCommand("ruslo.cli.txn.txn", "txn", "Show transactions, find and abort hanging ones."),
     "config": LazyCommand(
         "ruslo.cli.config.config", "config", "Show and change configs of topics, groups and brokers."

@@ -43,10 +43,10 @@ class ClientUnusable(RusloError):
 
 
 class UndecodableRecord(RusloError):
-    def __init__(self, part: str, partition: TopicPartition, offset: int, cause: Exception) -> None:
-        super().__init__(
-            f"the {part} of {partition} at offset {offset} cannot be decoded: {cause}; "
-            f"seek to {offset + 1} to skip it"
-        )
+    def __init__(
+        self, part: str, partition: TopicPartition, offset: int, cause: Exception, *, fix: str | None = None
+    ) -> None:
+        fix = fix or f"seek to {offset + 1} to skip it"
+        super().__init__(f"the {part} of {partition} at offset {offset} cannot be decoded: {cause}; {fix}")
         self.partition = partition
         self.offset = offset

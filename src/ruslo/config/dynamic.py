@@ -40,7 +40,10 @@ def dynamic_refusal(name: str, *, per_broker: bool) -> str | None:
     key = dynamic_key(name)
     if base == name:
         if key is not None and key.dynamic is Dynamic.READ_ONLY:
-            return f"{name} is read-only: set it in the property file and restart the broker"
+            return (
+                f"Cannot update these configs dynamically: [{name}]. Set it in the property file and restart "
+                "the broker"
+            )
         if name.startswith(_ONLY_PER_LISTENER):
             return f"{name} can be set only for one listener: use listener.name.NAME.{name}"
         cluster_wide = key is None or key.dynamic is Dynamic.CLUSTER_WIDE

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ruslo.config.definition import (
     BOOLEAN,
     CLUSTER_WIDE,
+    INT,
     LIST,
     MEDIUM,
     ConfigKey,
@@ -49,6 +50,11 @@ def _of_topic(type_: ConfigType, default: ConfigValue, validator: Validator | No
     return _row(ConfigKey("", type_, default, validator, MEDIUM, CLUSTER_WIDE, doc))
 
 
+def _internal(type_: ConfigType, default: ConfigValue, validator: Validator, doc: str) -> Any:
+    """A property that is shown only for topics that set it."""
+    return _row(ConfigKey("", type_, default, validator, MEDIUM, CLUSTER_WIDE, doc, internal=True))
+
+
 def _switch_without_effect(doc: str) -> Any:
     """A switch of a feature that Ruslo does not have yet: tiered storage, dead letters of share groups."""
     return _row(*without_effect(ConfigKey("", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE, doc)))
@@ -74,6 +80,12 @@ class LogConfig:
         LIST, (), THROTTLED_REPLICAS, "Replicas whose followers are throttled: partition:broker, … or *."
     )
     index_interval_bytes: int = _of_broker("log.index.interval.bytes")
+    internal_segment_bytes: int = _internal(
+        INT,
+        0,
+        at_least(0),
+        "Takes the place of segment.bytes, without its minimum: for tests of Apache Kafka.",
+    )
     leader_replication_throttled_replicas: tuple[str, ...] = _of_topic(
         LIST, (), THROTTLED_REPLICAS, "Replicas whose leaders are throttled: partition:broker, … or *."
     )
@@ -150,4 +162,6 @@ def apply_topic_overrides(defaults: LogConfig, overrides: Mapping[str, str]) -> 
             problems.extend(error.problems)
     if problems:
         raise InvalidConfig(*problems)
+    if values.get("internal_segment_bytes"):
+        values["segment_bytes"] = values["internal_segment_bytes"]
     return replace(defaults, **values) if values else defaults

@@ -128,7 +128,8 @@ def _describe_overridable(
     names: Collection[str] | None,
     default_of: Callable[[BrokerConfig, ConfigKey], str | None],
 ) -> Iterator[ConfigEntry]:
-    for name in [*table.keys, *(name for name in overrides if name not in table)]:
+    shown_keys = [key.name for key in table if not key.internal or key.name in overrides]
+    for name in [*shown_keys, *(name for name in overrides if name not in table)]:
         if names and name not in names:
             continue
         key = table.get(name)

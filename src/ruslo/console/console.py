@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from ruslo.client.admin.admin import Admin
 from ruslo.client.settings.channel_security import channel_security
+from ruslo.client.views.broker_metrics import BrokerMetrics
 from ruslo.client.views.txn_abort_plan import AbortRefused
 from ruslo.console.confirmation import Preview
 from ruslo.console.error_texts import error_text
@@ -105,6 +106,7 @@ class Console:
         self.watcher = self.new_admin(WATCHER_TIMEOUT_MS)
         self.sampler = Sampler(self.watcher)
         self.lags = LagHistory(self.admin, self.sampler)
+        self.metrics = BrokerMetrics(self.watcher)
         self.renderer = Renderer(settings, self.sessions.needs_login, user)
         self.schemas = AvroSchemas()
         self._flashes: OrderedDict[str, Flash] = OrderedDict()

@@ -1,4 +1,5 @@
-"""The lag of groups over time: in records for all groups, in seconds for those whose page is open."""
+"""The lag of groups over time: in records for all groups; for those whose page is open, also in seconds, or
+what a share group has in flight."""
 
 from __future__ import annotations
 
@@ -26,6 +27,8 @@ class LagSample(NamedTuple):
     time_s: float
     records: int
     seconds: float | None
+    in_flight: int | None = None
+    """Of share groups, if the brokers report it."""
 
 
 class LagHistory:
@@ -41,11 +44,13 @@ class LagHistory:
     def of(self, group_id: str) -> list[LagSample]:
         return list(self._samples.get(group_id, ()))
 
-    def add(self, group_id: str, records: int | None, seconds: float | None = None) -> None:
+    def add(
+        self, group_id: str, records: int | None, seconds: float | None = None, in_flight: int | None = None
+    ) -> None:
         if records is None or (group_id not in self._samples and len(self._samples) >= _GROUPS_MAX):
             return
         self._samples.setdefault(group_id, deque(maxlen=_SAMPLES_MAX)).append(
-            LagSample(time.time(), records, seconds)
+            LagSample(time.time(), records, seconds, in_flight)
         )
 
     async def survey(self) -> GroupSurvey:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import enum
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
+from ruslo.client.settings.bootstrap_servers import is_loopback
 from ruslo.model.errors import ConfigError
 from ruslo.model.scram import MECHANISM_OF
 from ruslo.model.secret import Secret
@@ -128,12 +128,3 @@ class ConsoleSettings:
         shared = {name: value for name, value in self.security.items() if name not in _LOGIN_KEYS}
         own = {"sasl.username": user, "sasl.password": password.reveal()}
         return replace(self, security=shared | own)
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -74,6 +74,8 @@ class Outcome(Generic[RecordT, MessageT, EffectT]):
     it in slices, and passes no other event to the machine before the last one."""
     replies: list[Reply[MessageT]] = field(default_factory=list)
     effects: list[EffectT] = field(default_factory=list)
+    effects_on_commit: Sequence[EffectT] = ()
+    """Effects that must not precede the records: the machine returns them with ``AppendCommitted``."""
     linearizable: bool = False
     """Without records: release the replies when everything appended before is committed, because they depend
     on it."""
@@ -96,6 +98,8 @@ class Outcome(Generic[RecordT, MessageT, EffectT]):
             self.append(other.records)
         self.replies += other.replies
         self.effects += other.effects
+        if other.effects_on_commit:
+            self.effects_on_commit = (*self.effects_on_commit, *other.effects_on_commit)
         if other.on_failure is not None:
             first, second = self.on_failure, other.on_failure
             self.on_failure = (

@@ -35,9 +35,15 @@ class RusloDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from ruslo.pipeline.source.options import SourceOptions
+
+        options = SourceOptions.parse(self.options, streaming=True)
+        if options.share is not None:
+            from ruslo.pipeline.source.share.stream_reader import ShareStreamReader
+
+            return ShareStreamReader(options, options.share, schema)
         from ruslo.pipeline.source.stream_reader import StreamReader
 
-        return StreamReader(SourceOptions.parse(self.options, streaming=True), schema)
+        return StreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from ruslo.pipeline.sink.writer import new_batch_writer

@@ -94,11 +94,13 @@ API_ROWS: tuple[tuple[int, str, int, int, int, tuple[str, ...], bool, bool], ...
     (85, "WriteShareGroupState", 0, 1, 0, ("broker",), False, True),
     (86, "DeleteShareGroupState", 0, 0, 0, ("broker",), False, True),
     (87, "ReadShareGroupStateSummary", 0, 1, 0, ("broker",), False, True),
-    (88, "StreamsGroupHeartbeat", 0, 0, 0, ("broker",), False, False),
-    (89, "StreamsGroupDescribe", 0, 0, 0, ("broker",), False, False),
+    (88, "StreamsGroupHeartbeat", 0, 1, 0, ("broker",), False, False),
+    (89, "StreamsGroupDescribe", 0, 1, 0, ("broker",), False, False),
     (90, "DescribeShareGroupOffsets", 0, 1, 0, ("broker",), False, False),
     (91, "AlterShareGroupOffsets", 0, 0, 0, ("broker",), False, False),
     (92, "DeleteShareGroupOffsets", 0, 0, 0, ("broker",), False, False),
+    (93, "StreamsGroupTopologyDescriptionUpdate", 0, 0, 0, ("broker",), False, False),
+    (94, "UnregisterController", 0, 0, 0, ("broker", "controller"), True, False),
 )
 
 METADATA_RECORDS: tuple[tuple[int, str], ...] = (
@@ -140,7 +142,19 @@ GROUP_RECORDS: tuple[tuple[int, str], ...] = (
     (6, "ConsumerGroupTargetAssignmentMetadata"),
     (7, "ConsumerGroupTargetAssignmentMember"),
     (8, "ConsumerGroupCurrentMemberAssignment"),
+    (10, "ShareGroupMemberMetadata"),
+    (11, "ShareGroupMetadata"),
+    (12, "ShareGroupTargetAssignmentMetadata"),
+    (13, "ShareGroupTargetAssignmentMember"),
+    (14, "ShareGroupCurrentMemberAssignment"),
+    (15, "ShareGroupStatePartitionMetadata"),
     (16, "ConsumerGroupRegularExpression"),
+    (17, "StreamsGroupMetadata"),
+    (19, "StreamsGroupMemberMetadata"),
+    (20, "StreamsGroupTargetAssignmentMetadata"),
+    (21, "StreamsGroupTargetAssignmentMember"),
+    (22, "StreamsGroupCurrentMemberAssignment"),
+    (23, "StreamsGroupTopology"),
 )
 
 TRANSACTION_RECORDS: tuple[tuple[int, str], ...] = (

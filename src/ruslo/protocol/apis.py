@@ -34,11 +34,16 @@ class Api:
         return message_class(f"{self.name}Response")
 
 
-KAFKA_4_4_VERSIONS: dict[str, int] = {"ApiVersions": 5, "TxnOffsetCommit": 6, "DeleteGroups": 3}
-"""The version that Kafka 4.4 added, by API.
-
-The schema does not have its versions of the APIs of streams groups, nor its new APIs 93 and 94.
-"""
+KAFKA_4_4_VERSIONS: dict[str, int] = {
+    "ApiVersions": 5,
+    "DeleteGroups": 3,
+    "StreamsGroupDescribe": 1,
+    "StreamsGroupHeartbeat": 1,
+    "StreamsGroupTopologyDescriptionUpdate": 0,
+    "TxnOffsetCommit": 6,
+    "UnregisterController": 0,
+}
+"""The version that Kafka 4.4 added, by API; version 0 is a new API."""
 
 API_BY_KEY: dict[int, Api] = {row[0]: Api(*row) for row in API_ROWS}
 API_BY_NAME: dict[str, Api] = {api.name: api for api in API_BY_KEY.values()}

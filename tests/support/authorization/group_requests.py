@@ -6,7 +6,6 @@ from tests.support.authorization.names import (
     ABSENT_GROUP,
     GROUPS,
     STRANGER,
-    TOPICS,
     TRANSACTIONAL_IDS,
     Fields,
     Names,
@@ -90,34 +89,28 @@ def consumer_group_heartbeat(names: Names) -> Fields:
     }
 
 
+def streams_group_describe(names: Names) -> Fields:
+    return {"group_ids": names.groups(), "include_authorized_operations": True}
+
+
+def streams_group_heartbeat(names: Names) -> Fields:
+    # Only a joining member may send a topology, but its topics are authorized first.
+    subtopology = {
+        "subtopology_id": "0",
+        "source_topics": names.topics(),
+        "repartition_sink_topics": names.topics(),
+        "state_changelog_topics": [{"name": name} for name in names.topics()],
+        "repartition_source_topics": [{"name": name} for name in names.topics()],
+    }
+    return {
+        "group_id": names.group(),
+        "member_id": STRANGER,
+        "member_epoch": 3,
+        "topology": {"subtopologies": [subtopology]} if names.random.random() < 0.8 else None,
+    }
+
+
 def offset_delete(names: Names) -> Fields:
     # The partition has no offset.
     topics = [{"name": name, "partitions": [{"partition_index": 7}]} for name in names.topics()]
     return {"group_id": names.group(), "topics": topics}
-
-
-def share_fetch(names: Names) -> Fields:
-    """Opens a share session and acquires nothing. Apache Kafka fails if it does not know a topic id."""
-    return {
-        "group_id": names.group(),
-        "member_id": STRANGER,
-        "share_session_epoch": 0,
-        "max_bytes": 10_000,
-        "topics": [
-            {"topic_id": names.topic_id(name), "partitions": [{"partition_index": 0}]}
-            for name in names.some(TOPICS)
-        ],
-    }
-
-
-def share_acknowledge(names: Names) -> Fields:
-    batch = {"first_offset": 0, "last_offset": 0, "acknowledge_types": [1]}
-    partition = {"partition_index": 0, "acknowledgement_batches": [batch]}
-    return {
-        "group_id": names.group(),
-        "member_id": STRANGER,
-        "share_session_epoch": names.random.choice([-1, 77]),
-        "topics": [
-            {"topic_id": names.topic_id(name), "partitions": [partition]} for name in names.some(TOPICS)
-        ],
-    }

@@ -157,7 +157,8 @@ class ClientChecks:
             assert (await admin.cluster.metadata([])).cluster_id == description.cluster_id
             quorum = await admin.quorum.describe()
             assert [voter.replica_id for voter in quorum.voters] == [1]
-            assert {f.name for f in await admin.brokers.features()} >= {"metadata.version", "kraft.version"}
+            features = {each.name for each in (await admin.features.describe()).features}
+            assert features >= {"metadata.version", "kraft.version"}
             assert all(directory.error is None for directory in await admin.log_dirs.describe(1))
 
         with_admin(bootstrap, action)

@@ -16,6 +16,7 @@ from ruslo.machines.groups.events import RegexResolved, ResolvedRegex, ResolveRe
 from ruslo.machines.groups.records import GroupRecord
 from ruslo.model.errors import ErrorCode
 from ruslo.model.ids import Uuid
+from ruslo.protocol.message import Message
 from ruslo.protocol.messages.consumer_group_current_member_assignment_key import (
     ConsumerGroupCurrentMemberAssignmentKey,
 )
@@ -104,18 +105,20 @@ class Transcript:
 
     def shown(self, record: GroupRecord) -> str:
         key, value = record.key, record.value
-        kind = key.API_KEY
-        name = ""
+        shown = f"{key.API_KEY}{self._key(key)}"
+        return f"x{shown}" if value is None else f"{shown}{self._value(value)}"
+
+    def _key(self, key: Message) -> str:
         if isinstance(
             key,
             ConsumerGroupMemberMetadataKey
             | ConsumerGroupTargetAssignmentMemberKey
             | ConsumerGroupCurrentMemberAssignmentKey,
         ):
-            name = f" {key.member_id}"
-        elif isinstance(key, ConsumerGroupRegularExpressionKey):
-            name = f" {key.regular_expression}"
-        return f"x{kind}{name}" if value is None else f"{kind}{name}{self._value(value)}"
+            return f" {key.member_id}"
+        if isinstance(key, ConsumerGroupRegularExpressionKey):
+            return f" {key.regular_expression}"
+        return ""
 
     def _value(self, value: object) -> str:
         match value:

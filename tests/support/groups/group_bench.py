@@ -56,6 +56,13 @@ class Topics:
     def id_of(self, name: str) -> Uuid:
         return self._by_name[name].id
 
+    def without(self, *names: str) -> Topics:
+        """The next version, in which these topics are deleted and the others keep their ids."""
+        left = Topics({}, self.version + 1)
+        left._by_name = {name: topic for name, topic in self._by_name.items() if name not in names}
+        left._by_id = {topic.id: topic for topic in left._by_name.values()}
+        return left
+
 
 class Coordinator(Protocol):
     """A coordinator of groups: the machine on a bench, or a whole broker."""
@@ -132,8 +139,11 @@ class GroupBench(CoordinatorBench):
             | set(deleted)
             | {name for name in old & new if self.topics.by_name(name) != topics.by_name(name)}
         )
+        deleted_ids = frozenset(
+            topic.id for name in deleted if (topic := self.topics.by_name(name)) is not None
+        )
         self.topics = topics
-        self.run(MetadataChanged(topics, frozenset(changed), frozenset(deleted)))
+        self.run(MetadataChanged(topics, frozenset(changed), frozenset(deleted), deleted_ids))
         self.advance(0)
 
     def end_transaction(self, producer_id: int, *, commit: bool) -> None:

@@ -15,7 +15,9 @@ import org.apache.kafka.streams.state.KeyValueStore;
  * Counts how often each value occurs, exactly once: the values become keys (which takes a repartition topic), the
  * counts are a store with a changelog, and every new count is written to the output.
  *
- *   CountingStreams BOOTSTRAP APPLICATION_ID INPUT OUTPUT STATE_DIRECTORY
+ *   CountingStreams BOOTSTRAP APPLICATION_ID INPUT OUTPUT STATE_DIRECTORY [KEY=VALUE...]
+ *
+ * The pairs are more settings of Kafka Streams, such as group.protocol=streams.
  */
 public final class CountingStreams {
     public static void main(String[] arguments) throws InterruptedException {
@@ -29,8 +31,15 @@ public final class CountingStreams {
         config.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
         config.put(StreamsConfig.producerPrefix("transaction.timeout.ms"), 3000);
         config.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
-        config.put(StreamsConfig.consumerPrefix("session.timeout.ms"), 2000);
-        config.put(StreamsConfig.consumerPrefix("heartbeat.interval.ms"), 200);
+        for (int at = 5; at < arguments.length; at++) {
+            String[] pair = arguments[at].split("=", 2);
+            config.put(pair[0], pair[1]);
+        }
+        if (!"streams".equals(config.get(StreamsConfig.GROUP_PROTOCOL_CONFIG))) {
+            // The streams protocol takes them from the brokers.
+            config.put(StreamsConfig.consumerPrefix("session.timeout.ms"), 2000);
+            config.put(StreamsConfig.consumerPrefix("heartbeat.interval.ms"), 200);
+        }
 
         StreamsBuilder builder = new StreamsBuilder();
         builder.stream(arguments[2], Consumed.with(Serdes.String(), Serdes.String()))

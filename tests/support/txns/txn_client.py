@@ -23,6 +23,7 @@ from tests.support.txns.txn_bench import TxnBench
 
 V1_ADD, V2_ADD = 3, 5
 V1_END, V2_END = 4, 5
+TWO_PHASE_INIT = 6
 ORDERS_0 = TopicPartition("orders", 0)
 ORDERS_1 = TopicPartition("orders", 1)
 PARCELS_0 = TopicPartition("parcels", 0)
@@ -98,9 +99,18 @@ class TxnClient:
         self.producer_id = -1
         self.epoch = -1
 
-    def init(self, producer_id: int = -1, epoch: int = -1, *, timeout_ms: int = 60_000) -> ErrorCode:
+    def init(
+        self,
+        producer_id: int = -1,
+        epoch: int = -1,
+        *,
+        timeout_ms: int = 60_000,
+        two_phase_commit: bool = False,
+    ) -> ErrorCode:
         request = init_request(self.transactional_id, producer_id, epoch, timeout_ms)
-        response = self.bench.call(request, InitProducerIdResponse)
+        request.enable2_pc = two_phase_commit
+        version = TWO_PHASE_INIT if two_phase_commit else None
+        response = self.bench.call(request, InitProducerIdResponse, version)
         if response.error_code == ErrorCode.NONE:
             self.producer_id, self.epoch = response.producer_id, response.producer_epoch
         return ErrorCode(response.error_code)

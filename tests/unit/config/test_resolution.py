@@ -55,7 +55,8 @@ def test_a_topic_shows_every_layer_of_a_value() -> None:
 
 
 def test_a_topic_lists_all_or_the_requested_configs() -> None:
-    assert {entry.name for entry in describe_topic(NODE, {})} == set(TOPIC.keys)
+    public = {key.name for key in TOPIC if not key.internal}
+    assert {entry.name for entry in describe_topic(NODE, {})} == public
     assert [entry.name for entry in describe_topic(NODE, {}, ["segment.bytes"])] == ["segment.bytes"]
 
 
@@ -88,6 +89,12 @@ def test_an_internal_property_is_shown_if_it_is_set() -> None:
     assert name not in by_name(describe_broker(NODE))
     node = BrokerConfig.from_properties({**NODE.static, name: "5"})
     assert by_name(describe_broker(node))[name].value == "5"
+
+
+def test_an_internal_property_of_a_topic_is_shown_if_it_is_set() -> None:
+    assert "internal.segment.bytes" not in by_name(describe_topic(NODE, {}))
+    entry = by_name(describe_topic(NODE, {"internal.segment.bytes": "1000"}))["internal.segment.bytes"]
+    assert (entry.value, entry.source) == ("1000", ConfigSource.DYNAMIC_TOPIC_CONFIG)
 
 
 def test_a_broker_shows_its_properties_and_unknown_ones() -> None:

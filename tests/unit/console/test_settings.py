@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from ruslo.console.settings import ConsoleSettings, Login, is_loopback
+from ruslo.client.settings.bootstrap_servers import is_loopback
+from ruslo.console.settings import ConsoleSettings, Login
 from ruslo.model.errors import ConfigError
 from ruslo.net.openid.exchange import ClientRegistration
 

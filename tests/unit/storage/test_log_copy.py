@@ -16,7 +16,7 @@ from ruslo.records.control import end_txn_batch
 from ruslo.storage.disk import Disk, DiskError
 from ruslo.storage.local_disk import LocalDisk
 from ruslo.storage.log import Log
-from ruslo.storage.log_copy import LogCopy
+from ruslo.storage.log_copy import LogCopy, whole_batches_up_to
 from ruslo.storage.log_manager import LogManager
 from ruslo.storage.meta_properties import MetaProperties, write_meta_properties
 from ruslo.testing.sim_disk import SimDisk
@@ -191,6 +191,44 @@ def test_records_are_deleted_while_they_are_copied(dirs: Dirs) -> None:
     catch_up(copy)
     assert copy.future.start_offset == 81, "the log start offset is inside a batch"
     assert records_from(copy.future, 81) == records_from(log, 81)
+    dirs.manager.abandon()
+
+
+def test_records_are_deleted_while_a_slice_is_appended(dirs: Dirs) -> None:
+    """The next bytes of the slice are older than the log start: they are not appended."""
+    log = dirs.create()
+    fill(log)
+    copy = dirs.copy(log)
+    chunk = copy.next_slice(2000)
+    assert chunk is not None
+    first, *rest = whole_batches_up_to(chunk.read(), 300)
+    assert rest
+    log.delete_records_before(81)
+    assert not copy.append(first, NOW)
+    catch_up(copy)
+    assert records_from(copy.future, 81) == records_from(log, 81)
+    dirs.manager.replace_by_future(copy)
+    dirs.manager.abandon()
+
+
+def test_a_log_that_ends_with_a_gap_moves(dirs: Dirs) -> None:
+    """A follower was truncated where compaction of its leader had removed batches."""
+    log = dirs.create()
+    log.configure(LogConfig(cleanup_policy=("compact",)))
+    for base_offset in (0, 10):
+        log.append_as_is(bytes(batch(2, base_offset=base_offset, leader_epoch=0)), NOW)
+    log.truncate_to(5)
+    assert log.end_offset == 5
+    copy = dirs.copy(log)
+    catch_up(copy)
+    assert (copy.future.end_offset, copy.has_caught_up) == (2, True)
+    dirs.manager.replace_by_future(copy)
+    assert log.end_offset == 5
+    log.append_as_is(bytes(batch(2, base_offset=7, leader_epoch=0)), NOW)
+    assert [offset for offset, _ in records_from(log)] == [0, 1, 7, 8]
+    before = records_from(log)
+    dirs.manager.abandon()
+    assert records_from(dirs.open().logs[PARTITION]) == before
     dirs.manager.abandon()
 
 

@@ -37,8 +37,6 @@ import org.apache.kafka.server.fault.FaultHandlerException;
 /** A cluster of Ruslo processes behind the interface by which Kafka's tests know their cluster. */
 public final class RusloCluster implements ClusterInstance {
     private static final Path CLUSTERS = Path.of(System.getProperty("conformance.clusters", ""));
-    /** The level of 4.3. Tests that do not choose a level get the newest of Kafka's sources, which is not released. */
-    private static final int NEWEST_METADATA_VERSION = 30;
     private static final int SMALLEST_QUORUM_WITH_MAJORITY = 3;
 
     private final ClusterConfig config;
@@ -85,15 +83,18 @@ public final class RusloCluster implements ClusterInstance {
     private List<String> formatOptions(RusloNode node) {
         List<String> options = new ArrayList<>();
         if (config.standalone()) {
-            options.add(node.isController ? "--standalone" : "--no-initial-controllers");
+            // Kafka's own test kit makes the first controller the only voter.
+            options.add(node.id == firstController() ? "--standalone" : "--no-initial-controllers");
         }
-        short level = config.metadataVersion().featureLevel();
-        if (level <= NEWEST_METADATA_VERSION) {
-            options.addAll(List.of("--feature", MetadataVersion.FEATURE_NAME + "=" + level));
-        }
+        // Tests that do not choose a level get the newest of Kafka's sources, an unstable one.
+        options.addAll(List.of("--feature", MetadataVersion.FEATURE_NAME + "=" + config.metadataVersion().featureLevel()));
         config.features().forEach((feature, version) ->
             options.addAll(List.of("--feature", feature.featureName() + "=" + version)));
         return options;
+    }
+
+    private int firstController() {
+        return controllerNodes().mapToInt(node -> node.id).min().orElseThrow();
     }
 
     @Override

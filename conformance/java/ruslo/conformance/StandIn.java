@@ -45,7 +45,6 @@ final class StandIn {
         properties.keySet().removeIf(key -> key.startsWith("ruslo."));
         // Tests that send all versions of a request then leave out those that Kafka has not released.
         properties.put("unstable.api.versions.enable", "false");
-        properties.put("unstable.feature.versions.enable", "true");
         return new KafkaConfig(properties, false);
     }
 

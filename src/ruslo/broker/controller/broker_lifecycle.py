@@ -24,14 +24,19 @@ import asyncio
 import contextlib
 import enum
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
 from ruslo.broker.controller.broker_session import BrokerSession, Quorum
 from ruslo.broker.controller.controller_channel import ControllerChannel
 from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.config.listeners import Endpoint as ListenerEndpoint
-from ruslo.machines.controller.broker_image import Endpoint, endpoint_structs, feature_structs
+from ruslo.machines.controller.broker_image import (
+    Endpoint,
+    FeatureRange,
+    endpoint_structs,
+    feature_structs,
+)
 from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.features import SUPPORTED_FEATURES
 from ruslo.machines.controller.image import MetadataImage
@@ -77,6 +82,7 @@ class BrokerIdentity:
     previous_epoch: int = -1
     """From the clean-shutdown files; -1 unless every log directory had one."""
     incarnation_id: Uuid = field(default_factory=random_uuid)
+    features: Mapping[str, FeatureRange] = field(default_factory=lambda: SUPPORTED_FEATURES)
 
 
 def registered_endpoints(advertised: Iterable[ListenerEndpoint]) -> list[Endpoint]:
@@ -254,7 +260,7 @@ class BrokerLifecycle:
             cluster_id=identity.cluster_id,
             incarnation_id=self.incarnation_id,
             listeners=endpoint_structs(Listener, identity.endpoints),
-            features=feature_structs(Feature, SUPPORTED_FEATURES),
+            features=feature_structs(Feature, identity.features),
             rack=identity.rack,
             log_dirs=list(identity.log_dirs),
             previous_broker_epoch=identity.previous_epoch,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ruslo.broker.controller.broker_lifecycle import registered_endpoints
 from ruslo.broker.controller.controller_channel import ControllerChannel
 from ruslo.broker.scheduling.background_tasks import cancel_all
 from ruslo.config.listeners import Endpoint
-from ruslo.machines.controller.broker_image import endpoint_structs, feature_structs
+from ruslo.machines.controller.broker_image import FeatureRange, endpoint_structs, feature_structs
 from ruslo.machines.controller.features import SUPPORTED_FEATURES
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
@@ -35,6 +35,7 @@ class ControllerRegistrar:
         node_id: int,
         incarnation_id: Uuid,
         endpoints: Sequence[Endpoint],
+        features: Mapping[str, FeatureRange] = SUPPORTED_FEATURES,
     ) -> None:
         self._controller = controller
         self._node_id = node_id
@@ -42,7 +43,7 @@ class ControllerRegistrar:
             controller_id=node_id,
             incarnation_id=incarnation_id,
             listeners=endpoint_structs(Listener, registered_endpoints(endpoints)),
-            features=feature_structs(Feature, SUPPORTED_FEATURES),
+            features=feature_structs(Feature, features),
         )
         self._task: asyncio.Task[None] | None = None
 

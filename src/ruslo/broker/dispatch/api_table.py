@@ -1,11 +1,12 @@
 """The APIs that a node serves, with their handlers. ApiVersions lists exactly these.
 
-Every version in ``protocol.apis`` is served.
+Every version in ``protocol.apis`` is served; ``unstable.api.versions.enable`` adds InitProducerId v6.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -16,8 +17,10 @@ from ruslo.broker.handlers import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     add_raft_voter,
+    alter_client_quotas,
     alter_configs,
     alter_replica_log_dirs,
+    alter_share_group_offsets,
     api_versions,
     begin_quorum_epoch,
     consumer_group_describe,
@@ -31,6 +34,7 @@ from ruslo.broker.handlers import (
     delete_acls,
     delete_groups,
     delete_records,
+    delete_share_group_offsets,
     delete_topics,
     describe_acls,
     describe_client_quotas,
@@ -41,6 +45,7 @@ from ruslo.broker.handlers import (
     describe_log_dirs,
     describe_producers,
     describe_quorum,
+    describe_share_group_offsets,
     describe_topic_partitions,
     describe_transactions,
     describe_user_scram_credentials,
@@ -72,7 +77,12 @@ from ruslo.broker.handlers import (
     sasl_handshake,
     share_acknowledge,
     share_fetch,
+    share_group_describe,
+    share_group_heartbeat,
     share_group_state,
+    streams_group_describe,
+    streams_group_heartbeat,
+    streams_group_topology_description_update,
     sync_group,
     txn_offset_commit,
     update_features,
@@ -81,7 +91,7 @@ from ruslo.broker.handlers import (
     write_txn_markers,
 )
 from ruslo.broker.handlers.services import ApiCatalog, Handler
-from ruslo.protocol.apis import API_BY_NAME
+from ruslo.protocol.apis import API_BY_NAME, Api
 
 HANDLERS: Mapping[str, Callable[..., Any]] = {
     "ListOffsets": list_offsets.handle,
@@ -145,13 +155,21 @@ HANDLERS: Mapping[str, Callable[..., Any]] = {
     "DescribeTopicPartitions": describe_topic_partitions.handle,
     "AddRaftVoter": forward.handle,
     "RemoveRaftVoter": forward.handle,
+    "StreamsGroupHeartbeat": streams_group_heartbeat.handle,
+    "StreamsGroupDescribe": streams_group_describe.handle,
+    "StreamsGroupTopologyDescriptionUpdate": streams_group_topology_description_update.handle,
     "ShareFetch": share_fetch.handle,
     "ShareAcknowledge": share_acknowledge.handle,
+    "ShareGroupHeartbeat": share_group_heartbeat.handle,
+    "ShareGroupDescribe": share_group_describe.handle,
     "InitializeShareGroupState": share_group_state.handle,
     "ReadShareGroupState": share_group_state.handle,
     "WriteShareGroupState": share_group_state.handle,
     "DeleteShareGroupState": share_group_state.handle,
     "ReadShareGroupStateSummary": share_group_state.handle,
+    "DescribeShareGroupOffsets": describe_share_group_offsets.handle,
+    "AlterShareGroupOffsets": alter_share_group_offsets.handle,
+    "DeleteShareGroupOffsets": delete_share_group_offsets.handle,
 }
 
 CONTROLLER_HANDLERS: Mapping[str, Callable[..., Any]] = {
@@ -179,7 +197,7 @@ CONTROLLER_HANDLERS: Mapping[str, Callable[..., Any]] = {
     "ElectLeaders": controller_changes.handle,
     "AlterPartitionReassignments": controller_changes.handle,
     "ListPartitionReassignments": controller_changes.handle,
-    "AlterClientQuotas": controller_changes.handle,
+    "AlterClientQuotas": alter_client_quotas.handle,
     "DescribeUserScramCredentials": describe_user_scram_credentials.handle,
     "AlterUserScramCredentials": controller_changes.handle,
     "AlterPartition": controller_requests.handle,
@@ -227,8 +245,9 @@ requests take effect in the order in which they arrive, and their responses show
 _HOT_APIS = ("Produce", "Fetch")
 
 
-def broker_catalog() -> ApiCatalog:
-    return _catalog((*_HOT_APIS, *HANDLERS), HANDLERS)
+def broker_catalog(*, unstable: bool = False) -> ApiCatalog:
+    """``unstable``: with the versions that ``unstable.api.versions.enable`` adds."""
+    return _catalog((*_HOT_APIS, *HANDLERS), HANDLERS, unstable=unstable)
 
 
 def controller_catalog() -> ApiCatalog:
@@ -236,10 +255,17 @@ def controller_catalog() -> ApiCatalog:
     return _catalog(served, {name: CONTROLLER_HANDLERS[name] for name in served})
 
 
-def _catalog(announced: Iterable[str], handlers: Mapping[str, Handler]) -> ApiCatalog:
-    apis = sorted((API_BY_NAME[name] for name in announced), key=lambda api: api.key)
+def _catalog(
+    announced: Iterable[str], handlers: Mapping[str, Handler], *, unstable: bool = False
+) -> ApiCatalog:
+    apis = sorted((_api(name, unstable) for name in announced), key=lambda api: api.key)
     guarded = {API_BY_NAME[name].key: _guarded(name, handle) for name, handle in handlers.items()}
     return ApiCatalog(tuple(apis), guarded)
+
+
+def _api(name: str, unstable: bool) -> Api:
+    api = API_BY_NAME[name]
+    return replace(api, max_version=api.request.MAX_VERSION) if unstable else api
 
 
 def _guarded(name: str, handle: Handler) -> Handler:
@@ -250,13 +276,13 @@ def _guarded(name: str, handle: Handler) -> Handler:
 _FORWARDERS = (forward.handle, create_delegation_token.forward)
 
 
-def broker_apis(produce: HotHandler, fetch: HotHandler) -> dict[int, ServedApi]:
+def broker_apis(produce: HotHandler, fetch: HotHandler, *, unstable: bool = False) -> dict[int, ServedApi]:
     """Return the APIs of client listeners, by key."""
     rows = {
         "Produce": ServedApi(API_BY_NAME["Produce"], hot=produce, pipeline=PIPELINES["Produce"]),
         "Fetch": ServedApi(API_BY_NAME["Fetch"], hot=fetch),
     }
-    rows |= {name: _served(name, handle) for name, handle in HANDLERS.items()}
+    rows |= {name: _served(name, handle, unstable=unstable) for name, handle in HANDLERS.items()}
     return {row.api.key: row for row in rows.values()}
 
 
@@ -270,9 +296,9 @@ def controller_apis() -> dict[int, ServedApi]:
     }
 
 
-def _served(name: str, handle: Callable[..., Any]) -> ServedApi:
+def _served(name: str, handle: Callable[..., Any], *, unstable: bool = False) -> ServedApi:
     return ServedApi(
-        API_BY_NAME[name], audited(name, _guarded(name, handle)), pipeline=PIPELINES.get(name, "")
+        _api(name, unstable), audited(name, _guarded(name, handle)), pipeline=PIPELINES.get(name, "")
     )
 
 

@@ -6,6 +6,8 @@
   all (KIP-1022).
 - v5: the client may name the cluster and the node that it expects. A node that is another one responds with
   REBOOTSTRAP_REQUIRED, so that a misrouted client looks for its cluster again (KIP-1242).
+- The APIs of client telemetry are announced only while there is a subscription, so that clients of a cluster
+  without one do not ask for it (KIP-714: a broker without a receiver does not announce them).
 - ``dispatch`` responds to an unknown version with v0.
 - A client that has chosen a SASL mechanism must authenticate next: ILLEGAL_SASL_STATE, and the connection is
   closed.
@@ -21,8 +23,9 @@ from typing import Final
 
 from ruslo.broker.handlers.services import NodeServices
 from ruslo.broker.requests.context import RequestContext
+from ruslo.machines.controller.broker_image import FeatureRange
 from ruslo.machines.controller.feature_image import KRAFT_VERSION
-from ruslo.machines.controller.features import SUPPORTED_FEATURES
+from ruslo.machines.controller.features import supported_features
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.net.connection import Connection
 from ruslo.protocol.apis import Api
@@ -35,6 +38,7 @@ from ruslo.protocol.messages.api_versions_response import (
 )
 
 _NO_NODE: Final = -1
+_TELEMETRY: Final = ("GetTelemetrySubscriptions", "PushTelemetry")
 _MAX_SOFTWARE_CHARS: Final = 250
 """A connection keeps so much of the name and the version of its client's software, for telemetry."""
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -55,11 +59,12 @@ def handle(
             )
     if context.api_version >= 5:
         _check_destination(services, request.cluster_id, request.node_id)
-    response = ApiVersionsResponse(api_keys=_api_keys(services.apis.announced))
+    has_subscriptions = bool(services.metadata.image.configs.client_metrics)
+    response = ApiVersionsResponse(api_keys=_api_keys(services.apis.announced, has_subscriptions))
     if context.api_version >= 3:
         response.supported_features = [
             SupportedFeatureKey(name=name, min_version=span.min_version, max_version=span.max_version)
-            for name, span in SUPPORTED_FEATURES.items()
+            for name, span in _supported_features(services, context).items()
             if span.min_version > 0 or context.api_version >= 4
         ]
         image = services.metadata.image
@@ -72,6 +77,13 @@ def handle(
             for name, level in finalized.items()
         ]
     return response
+
+
+def _supported_features(services: NodeServices, context: RequestContext) -> dict[str, FeatureRange]:
+    """Controller listeners follow the switch of unstable API versions, as in Apache Kafka."""
+    config = services.config
+    kind = "api" if context.listener_name in config.controller_listener_names else "feature"
+    return supported_features(unstable=config.bool(f"unstable.{kind}.versions.enable"))
 
 
 async def _refuse(services: NodeServices, connection: Connection) -> ApiVersionsResponse:
@@ -106,7 +118,7 @@ def _check_destination(services: NodeServices, cluster_id: str | None, node_id: 
 
 
 @cache
-def _api_keys(apis: tuple[Api, ...]) -> list[ApiVersion]:
+def _api_keys(apis: tuple[Api, ...], with_telemetry: bool) -> list[ApiVersion]:
     return [
         ApiVersion(
             api_key=api.key,
@@ -115,4 +127,5 @@ def _api_keys(apis: tuple[Api, ...]) -> list[ApiVersion]:
             max_version=api.max_version,
         )
         for api in apis
+        if with_telemetry or api.name not in _TELEMETRY
     ]

@@ -2,7 +2,7 @@
 
 The response is sent when the change is committed and this node has applied it.
 
-AlterClientQuotas v0-1 (KIP-546), AlterPartitionReassignments v0-1 (KIP-455, KIP-860),
+AlterPartitionReassignments v0-1 (KIP-455, KIP-860),
 AlterUserScramCredentials v0 (KIP-554), ElectLeaders v0-2 (KIP-460), ExpireDelegationToken v1-2 and
 RenewDelegationToken v1-2 (KIP-48), ListPartitionReassignments v0 (KIP-455), UnregisterBroker v0 (KIP-631).
 """

@@ -69,7 +69,8 @@ def _check_filter(components: Iterable[ComponentData]) -> None:
     if _IP in seen and len(seen) > 1:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"{_IP} cannot be combined with {_USER} or {_CLIENT_ID}: ask for it alone",
+            f"Invalid entity filter component combination: {_IP} cannot be combined with {_USER} or "
+            f"{_CLIENT_ID}. Request it alone",
         )
 
 

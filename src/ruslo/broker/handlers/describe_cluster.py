@@ -14,6 +14,7 @@ from ruslo.protocol.messages.describe_cluster_request import DescribeClusterRequ
 from ruslo.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
 
 _BROKERS, _CONTROLLERS = 1, 2
+_TYPE_NAMES = {_BROKERS: "BROKER", _CONTROLLERS: "CONTROLLER"}
 
 
 def handle(
@@ -27,10 +28,10 @@ def handle(
             error_message=f"Unknown endpoint type {request.endpoint_type}: use 1 or 2",
         )
     if request.endpoint_type != served_type:
-        other = "controllers" if request.endpoint_type == _CONTROLLERS else "brokers"
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            error_message=f"This listener does not describe {other}. Send the request to one of theirs",
+            error_message=f"The request was sent to an endpoint of type {_TYPE_NAMES[served_type]}, but we "
+            f"wanted an endpoint of type {_TYPE_NAMES[request.endpoint_type]}",
         )
     operations = NOT_REQUESTED
     if request.include_cluster_authorized_operations:

@@ -1,7 +1,7 @@
-"""InitProducerId v0-5: the producer id and epoch of an idempotent or transactional producer.
+"""InitProducerId v0-6: the producer id and epoch of an idempotent or transactional producer.
 
-v3: the producer sends its current id and epoch (KIP-360). v4: PRODUCER_FENCED. v6 (two-phase commit) is not
-served.
+v3: the producer sends its current id and epoch (KIP-360). v4: PRODUCER_FENCED. v6: two-phase commit
+(KIP-939); it is not stable, so it is served with ``unstable.api.versions.enable`` only.
 Without a transactional id every request returns a new producer id with epoch 0; with one, the transaction
 coordinator handles it.
 """
@@ -26,6 +26,10 @@ logger = logging.getLogger(__name__)
 def handle(services: Services, request: InitProducerIdRequest, context: RequestContext) -> Response:
     if request.transactional_id is not None:
         context.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        if request.enable2_pc:
+            context.require(
+                Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID, request.transactional_id
+            )
     elif not (
         context.allows(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, audited=False)
         or context.access.allows_any(Operation.WRITE, ResourceType.TOPIC, context.api_name)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ruslo.broker.controller.liveness_probes import LivenessProbes
     from ruslo.broker.controller.producer_ids import ProducerIds
     from ruslo.broker.coordinators.groups.coordinator import GroupCoordinator
+    from ruslo.broker.coordinators.groups.internal_topics import InternalTopicCreator
+    from ruslo.broker.coordinators.groups.share_offsets import ShareOffsets
     from ruslo.broker.coordinators.runtime.internal_topic import InternalTopic
     from ruslo.broker.coordinators.share.coordinator import ShareCoordinator
     from ruslo.broker.coordinators.txns.coordinator import TransactionCoordinator
@@ -118,10 +120,13 @@ class Services(NodeServices):
     logs: LogManager
     producer_ids: ProducerIds
     offsets_topic: InternalTopic
+    streams_topics: InternalTopicCreator
+    """Creates the internal topics of streams groups."""
     transactions: TransactionCoordinator
     transactions_topic: InternalTopic
     transactional_commits: TransactionalOffsetCommits
     shares: ShareCoordinator
+    share_offsets: ShareOffsets
     share_state_topic: InternalTopic
     share_partitions: SharePartitionManager
     markers: MarkerWriter

@@ -7,22 +7,16 @@ asked once for each scrape, all at the same time, with a short timeout. Without 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ruslo.broker.metrics import catalog
 from ruslo.broker.metrics.exposition import Family, Sample, labels_text
+from ruslo.broker.partitions.end_offsets import EndOffsets
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps
-from ruslo.model.errors import KafkaError
 from ruslo.model.topics import TopicPartition
-from ruslo.protocol.messages.list_offsets_request import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
-from ruslo.protocol.messages.list_offsets_response import ListOffsetsResponse
 
 if TYPE_CHECKING:
     from ruslo.broker.coordinators.groups.coordinator import GroupCoordinator
@@ -32,11 +26,7 @@ if TYPE_CHECKING:
     from ruslo.machines.groups.state import ShardState
 
 REQUEST_TIMEOUT_S = 1.0
-_LATEST = -1
-_CONSUMER = -1
 _NO_LEADER = -1
-
-logger = logging.getLogger(__name__)
 
 Committed = tuple[str, TopicPartition, int]
 """Group, topic partition, offset."""
@@ -65,13 +55,16 @@ class GroupSource:
     _scheduler: Scheduler
     _remote_ends: dict[TopicPartition, int] = field(default_factory=dict, init=False)
 
+    def __post_init__(self) -> None:
+        self._ends = EndOffsets(self._partitions, self._metadata, self._links, REQUEST_TIMEOUT_S)
+
     async def refresh(self) -> None:
         """Before a scrape: request the end offsets of partitions without a replica here."""
         remote = await self._scheduler.run(
             self._remote_partitions(), priority=Priority.BACKGROUND, name="partitions with a lag"
         )
         responses = await asyncio.gather(
-            *(self._list_end_offsets(leader, partitions) for leader, partitions in remote.items())
+            *(self._ends.of_leader(leader, partitions) for leader, partitions in remote.items())
         )
         self._remote_ends = {tp: end for ends in responses for tp, end in ends.items()}
 
@@ -95,6 +88,7 @@ class GroupSource:
         yield Family(catalog.GROUP_OFFSET, self._offsets(states))
         yield Family(catalog.GROUP_LAG, self._lags(states))
         yield Family(catalog.GROUP_MEMBERS, self._members(states))
+        yield Family(catalog.GROUPS_BY_STATE, self._counts(states))
 
     def _offsets(self, states: Sequence[ShardState]) -> Iterator[Sample]:
         for state in states:
@@ -113,6 +107,13 @@ class GroupSource:
             for group in list(state.groups.values()):
                 yield Sample(labels_text({"consumergroup": group.group_id}), group.member_count)
 
+    def _counts(self, states: Sequence[ShardState]) -> Iterator[Sample]:
+        counts = Counter(
+            (group.kind, group.state_name) for state in states for group in state.groups.values()
+        )
+        for (kind, name), count in sorted(counts.items()):
+            yield Sample(labels_text({"protocol": kind, "state": name}), count)
+
     def _end_of(self, tp: TopicPartition) -> int | None:
         local = self._local_end(tp)
         return local if local is not None else self._remote_ends.get(tp)
@@ -120,28 +121,3 @@ class GroupSource:
     def _local_end(self, tp: TopicPartition) -> int | None:
         partition = self._partitions.by_name.get(tp.topic, {}).get(tp.partition)
         return None if partition is None else partition.log.high_watermark
-
-    async def _list_end_offsets(
-        self, leader: int, partitions: set[TopicPartition]
-    ) -> Mapping[TopicPartition, int]:
-        topics: dict[str, list[ListOffsetsPartition]] = {}
-        for topic, index in partitions:
-            wanted = ListOffsetsPartition(partition_index=index, timestamp=_LATEST)
-            topics.setdefault(topic, []).append(wanted)
-        request = ListOffsetsRequest(
-            replica_id=_CONSUMER,
-            topics=[ListOffsetsTopic(name=name, partitions=listed) for name, listed in topics.items()],
-        )
-        try:
-            async with asyncio.timeout(REQUEST_TIMEOUT_S):
-                response = await self._links.request(leader, request, ListOffsetsResponse)
-        except (KafkaError, TimeoutError) as error:
-            logger.debug("broker %d did not respond to ListOffsets for group lag: %s", leader, error)
-            return {}
-        assert isinstance(response, ListOffsetsResponse)
-        return {
-            TopicPartition(topic.name, result.partition_index): result.offset
-            for topic in response.topics
-            for result in topic.partitions
-            if not result.error_code
-        }

@@ -3,61 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
-from ruslo.machines.controller.feature_image import (
-    ELIGIBLE_LEADER_REPLICAS,
-    GROUP_VERSION,
-    KRAFT_VERSION,
-    METADATA_VERSION,
-    SHARE_VERSION,
-    STREAMS_VERSION,
-    TRANSACTION_VERSION,
+from ruslo.machines.controller.feature_image import KRAFT_VERSION, METADATA_VERSION
+from ruslo.machines.controller.feature_levels import (
+    LEVELS,
+    latest_level,
+    level_of_release,
+    metadata_version_of,
+    missing_dependency,
 )
-from ruslo.machines.controller.records import (
-    ELR_SUPPORTED,
-    LATEST_METADATA_VERSION,
-    METADATA_VERSION_NAMES,
-)
+from ruslo.machines.controller.features import supported_features
+from ruslo.machines.controller.records import LATEST_METADATA_VERSION
 from ruslo.machines.raft.voters import KRAFT_VERSION_MAX
 from ruslo.model.errors import ConfigError
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.feature_level_record import FeatureLevelRecord
 
-_LEVEL_SINCE: Final[dict[str, tuple[int, int]]] = {
-    # feature: (its newest level, the metadata.version from which new clusters start with it)
-    ELIGIBLE_LEADER_REPLICAS: (1, 26),
-    GROUP_VERSION: (1, 22),
-    SHARE_VERSION: (1, 28),
-    STREAMS_VERSION: (1, 29),
-    TRANSACTION_VERSION: (2, 24),
-}
-
-
-def metadata_version_of(release: str) -> int:
-    """The level of a release such as ``4.3-IV0``, or ``4.3`` for the last one of 4.3."""
-    for level, name in sorted(METADATA_VERSION_NAMES.items(), reverse=True):
-        if name == release or name.startswith(release + "-"):
-            return level
-    newest = METADATA_VERSION_NAMES[LATEST_METADATA_VERSION]
-    oldest = METADATA_VERSION_NAMES[min(METADATA_VERSION_NAMES)]
-    raise ConfigError(f"Unknown release version {release!r}. Choose one from {oldest} to {newest}")
-
-
-def parse_feature(text: str) -> tuple[str, int]:
-    """``name=level``"""
-    name, equals, level = text.partition("=")
-    if not equals or not level.isdecimal():
-        raise ConfigError(f"{text!r} is not a feature level. Write name=level, such as transaction.version=2")
-    return name, int(level)
-
 
 def initial_features(
-    release: str | None, requested: Iterable[tuple[str, int]], *, dynamic_quorum: bool
+    release: str | None,
+    requested: Iterable[tuple[str, int]],
+    *,
+    dynamic_quorum: bool,
+    unstable: bool = False,
 ) -> dict[str, int]:
     """Every feature but kraft.version with its level, metadata.version first; raises ConfigError.
 
-    ``dynamic_quorum``: the voters are in the log, which is kraft.version 1.
+    ``dynamic_quorum``: the voters are in the log, which is kraft.version 1. ``unstable``: levels that
+    ``unstable.feature.versions.enable`` adds may be requested.
     """
     wanted: dict[str, int] = {}
     for name, level in requested:
@@ -70,26 +43,28 @@ def initial_features(
         )
     metadata_version = LATEST_METADATA_VERSION if release is None else metadata_version_of(release)
     metadata_version = wanted.pop(METADATA_VERSION, metadata_version)
-    if metadata_version not in METADATA_VERSION_NAMES:
+    supported = supported_features(unstable=unstable)[METADATA_VERSION]
+    if metadata_version not in supported:
         raise ConfigError(
             f"metadata.version {metadata_version} is not supported. Choose one from "
-            f"{min(METADATA_VERSION_NAMES)} to {LATEST_METADATA_VERSION}"
+            f"{supported.min_version} to {supported.max_version}"
         )
     _check_kraft_version(wanted.pop(KRAFT_VERSION, None), dynamic_quorum)
     levels = {METADATA_VERSION: metadata_version}
-    for name, (newest, since) in _LEVEL_SINCE.items():
-        level = wanted.pop(name, newest if metadata_version >= since else 0)
+    for name in sorted(LEVELS.keys() - {KRAFT_VERSION}):
+        newest = latest_level(name)
+        level = wanted.pop(name, level_of_release(name, metadata_version))
         if level > newest:
             raise ConfigError(f"{name} {level} is not supported; the newest level is {newest}")
         levels[name] = level
     if wanted:
-        known = ", ".join((METADATA_VERSION, KRAFT_VERSION, *_LEVEL_SINCE))
+        known = ", ".join((METADATA_VERSION, *LEVELS))
         raise ConfigError(f"Unknown feature {', '.join(wanted)}. Supported are {known}")
-    if levels[ELIGIBLE_LEADER_REPLICAS] > 0 and metadata_version < ELR_SUPPORTED:
-        raise ConfigError(
-            f"{ELIGIBLE_LEADER_REPLICAS} 1 needs metadata.version {ELR_SUPPORTED} "
-            f"({METADATA_VERSION_NAMES[ELR_SUPPORTED]}) or later, not {metadata_version}"
-        )
+    for name, level in levels.items():
+        missing = missing_dependency(name, level, levels)
+        if missing is not None:
+            needed, least = missing
+            raise ConfigError(f"{name} {level} needs {needed} {least} or later, not {levels[needed]}")
     return levels
 
 

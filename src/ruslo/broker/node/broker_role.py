@@ -16,6 +16,9 @@ from ruslo.broker.controller.directory_assignments import DirectoryAssignments
 from ruslo.broker.controller.gateway import ControllerGateway
 from ruslo.broker.controller.producer_ids import ProducerIds
 from ruslo.broker.coordinators.groups.coordinator import GroupCoordinator
+from ruslo.broker.coordinators.groups.internal_topics import InternalTopicCreator
+from ruslo.broker.coordinators.groups.share_offsets import ShareOffsets
+from ruslo.broker.coordinators.groups.share_states import ShareStates
 from ruslo.broker.coordinators.runtime.internal_topic import (
     OFFSETS_PLAN,
     SHARE_STATE_PLAN,
@@ -49,6 +52,7 @@ from ruslo.broker.node.server_limits import server_limits
 from ruslo.broker.node.shared_components import SharedComponents
 from ruslo.broker.node.startup_responses import StartupResponses
 from ruslo.broker.partitions.compaction import Compaction
+from ruslo.broker.partitions.end_offsets import EndOffsets
 from ruslo.broker.partitions.fetcher import FetcherSettings
 from ruslo.broker.partitions.fetchers import ReplicaFetchers
 from ruslo.broker.partitions.isr_expansion import IsrExpansion
@@ -66,6 +70,7 @@ from ruslo.broker.quorum.metadata_evidence import MetadataEvidence
 from ruslo.broker.share_partitions.manager import SharePartitionManager
 from ruslo.broker.telemetry.client_telemetry import ClientTelemetry
 from ruslo.config.broker import BrokerConfig
+from ruslo.machines.controller.features import supported_features
 from ruslo.machines.fetch_session import FetchSessionCache
 from ruslo.net.channel import ChannelSettings
 from ruslo.net.server import Server
@@ -92,6 +97,7 @@ class BrokerRole:
             rack=config.opt_str("broker.rack"),
             previous_epoch=shared.logs.previous_broker_epoch,
             incarnation_id=shared.new_uuid(),
+            features=supported_features(unstable=config.bool("unstable.feature.versions.enable")),
         )
         self.lifecycle = BrokerLifecycle(
             identity,
@@ -248,6 +254,15 @@ class BrokerRole:
         shared, config = self._shared, self._shared.config
         self._producer_ids = ProducerIds(self._gateway, broker_id=config.node_id, broker_epoch=self._epoch)
         shared.undo.push_async_callback(self._producer_ids.stop)
+        links = self._links()
+        self.shares = ShareCoordinator(
+            config, shared.metadata, self.partitions, shared.clock, shared.scheduler
+        )
+        shared.undo.push_async_callback(self.shares.stop)
+        self._share_state_topic = self._internal_topic(SHARE_STATE_PLAN)
+        self.share_persister = SharePersister(
+            self.shares, self._share_state_topic, shared.metadata, links, config.node_id
+        )
         self.groups = GroupCoordinator(
             config,
             shared.dynamic_config,
@@ -255,15 +270,20 @@ class BrokerRole:
             self.partitions,
             shared.clock,
             shared.scheduler,
+            share_states=ShareStates(self.share_persister),
             has_session=lambda: self.lifecycle.has_session,
             new_uuid=shared.new_uuid,
             authorization=shared.authorization,
         )
         shared.undo.push_async_callback(self.groups.stop)
+        self._streams_topics = InternalTopicCreator(self._gateway, shared.clock)
+        shared.undo.push_async_callback(self._streams_topics.stop)
         self._markers = MarkerWriter(
             self.partitions, self.groups, shared.clock, shared.scheduler, config.int("request.timeout.ms")
         )
-        links = self._links()
+        request_timeout_s = config.int("request.timeout.ms") / 1000
+        ends = EndOffsets(self.partitions, shared.metadata, links, request_timeout_s)
+        self._share_offsets = ShareOffsets(self.groups, self.share_persister, shared.metadata, ends)
         lag = GroupSource(self.groups, self.partitions, shared.metadata, links, shared.scheduler)
         shared.metrics.add(lag.families, before=lag.refresh)
         self.transactions = TransactionCoordinator(
@@ -280,14 +300,6 @@ class BrokerRole:
             offsets_partition_of=self.groups.partition_of,
         )
         shared.undo.push_async_callback(self.transactions.stop)
-        self.shares = ShareCoordinator(
-            config, shared.metadata, self.partitions, shared.clock, shared.scheduler
-        )
-        shared.undo.push_async_callback(self.shares.stop)
-        self._share_state_topic = self._internal_topic(SHARE_STATE_PLAN)
-        self.share_persister = SharePersister(
-            self.shares, self._share_state_topic, shared.metadata, links, config.node_id
-        )
         self.share_partitions = SharePartitionManager(
             shared.dynamic_config,
             shared.metadata,
@@ -346,7 +358,7 @@ class BrokerRole:
             assignor_error=self.groups.assignor_error,
             groups=self.groups,
             lost_data=shared.logs.lost_data,
-            apis=broker_catalog(),
+            apis=broker_catalog(unstable=config.bool("unstable.api.versions.enable")),
             authentication=shared.authentication,
             audit=shared.audit,
             authorization=shared.authorization,
@@ -354,12 +366,14 @@ class BrokerRole:
             check_config=shared.security.check,
             gateway=self._gateway,
             offsets_topic=self._internal_topic(OFFSETS_PLAN),
+            streams_topics=self._streams_topics,
             transactions=self.transactions,
             transactions_topic=self._internal_topic(TRANSACTIONS_PLAN),
             transactional_commits=TransactionalOffsetCommits(
                 verifier, self.groups, self.partitions, lambda: shared.dynamic_config.current, shared.clock
             ),
             shares=self.shares,
+            share_offsets=self._share_offsets,
             share_state_topic=self._share_state_topic,
             share_partitions=self.share_partitions,
             markers=self._markers,
@@ -386,7 +400,8 @@ class BrokerRole:
         )
         shared.dynamic_config.subscribe(lambda current: self._server.limit(server_limits(current)))
         await self.lifecycle.unfence()
-        dispatcher = Dispatcher(services, broker_apis(produce, fetch), requests)
+        apis = broker_apis(produce, fetch, unstable=shared.config.bool("unstable.api.versions.enable"))
+        dispatcher = Dispatcher(services, apis, requests)
         unauthenticated = Dispatcher(services, unauthenticated_apis(), requests)
         await self._server.start(dispatcher.handle_frame, unauthenticated.handle_frame)
         # Connections close before anything that serves them; closing a server twice is harmless.

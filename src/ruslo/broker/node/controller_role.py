@@ -17,7 +17,7 @@ from ruslo.broker.node.shared_components import SharedComponents
 from ruslo.broker.requests.context import RequestContext
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.listeners import Endpoint
-from ruslo.machines.controller.features import SUPPORTED_FEATURES
+from ruslo.machines.controller.features import supported_features
 from ruslo.machines.controller.machine import ControllerMachine
 from ruslo.machines.controller.state import ControllerSettings, ControllerState
 from ruslo.net.server import Server
@@ -39,7 +39,7 @@ class ControllerRole:
         state = ControllerState(
             _settings(config, shared.cluster_id),
             BrokerConfigRules(lambda: shared.dynamic_config.current),
-            SUPPORTED_FEATURES,
+            supported_features(unstable=config.bool("unstable.feature.versions.enable")),
             shared.random,
             shared.new_uuid,
         )
@@ -89,8 +89,13 @@ class ControllerRole:
         dispatcher = Dispatcher(self._services, controller_apis(), shared.metrics.requests)
         unauthenticated = Dispatcher(self._services, unauthenticated_apis(), shared.metrics.requests)
         await server.start(dispatcher.handle_frame, unauthenticated.handle_frame)
+        unstable = shared.config.bool("unstable.feature.versions.enable")
         registrar = ControllerRegistrar(
-            gateway, node_id=shared.config.node_id, incarnation_id=shared.new_uuid(), endpoints=endpoints
+            gateway,
+            node_id=shared.config.node_id,
+            incarnation_id=shared.new_uuid(),
+            endpoints=endpoints,
+            features=supported_features(unstable=unstable),
         )
         shared.undo.push_async_callback(registrar.stop)
         registrar.start()

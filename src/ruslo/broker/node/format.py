@@ -82,7 +82,12 @@ def format_storage(
     """
     options = quorum or QuorumOptions()
     _check_quorum_options(config, options)
-    levels = initial_features(release_version, features, dynamic_quorum=options.dynamic)
+    levels = initial_features(
+        release_version,
+        features,
+        dynamic_quorum=options.dynamic,
+        unstable=config.bool("unstable.feature.versions.enable"),
+    )
     if users and levels[METADATA_VERSION] < SCRAM_SUPPORTED:
         raise ConfigError("--add-scram needs metadata.version 3.5-IV2 or newer. Raise --release-version")
     paths = all_directories(config)

@@ -46,6 +46,7 @@ from ruslo.broker.node.identity import (
     check_identity,
 )
 from ruslo.broker.node.listener_security import NodeSecurity, metrics_tls
+from ruslo.broker.node.quota_updates import QuotaUpdates
 from ruslo.broker.node.server_limits import server_limits
 from ruslo.broker.node.shared_components import SharedComponents
 from ruslo.broker.partitions.cleaner_process import Cleaner, CleanerProcess
@@ -273,7 +274,9 @@ class Node:
                 for prefix in ("quota.window", "controller.quota.window")
             )
         )
-        self.metadata.subscribe(self._apply_quotas)
+        quota_updates = QuotaUpdates(self._quotas)
+        self._undo.push_async_callback(quota_updates.stop)
+        self.metadata.subscribe(quota_updates.on_metadata_change)
         self._authentication = Authentication(
             config.int("connection.failed.authentication.delay.ms") / 1000, self._audit
         )
@@ -302,15 +305,6 @@ class Node:
         self.endpoints = config.advertised_broker_listeners(ports)
         self._controller_endpoints = config.advertised_controller_listeners(ports)
         self.metrics.add(lambda: connection_families([self._broker_server, self._controller_server]))
-
-    def _apply_quotas(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        if delta.changed_quotas:
-            self._quotas.replace(
-                {
-                    entity: {key: record.value for key, record in values.items()}
-                    for entity, values in image.security.quotas.items()
-                }
-            )
 
     def _close_deleted_users(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Close the connections of users and tokens that do not exist any more."""

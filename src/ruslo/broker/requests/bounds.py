@@ -47,6 +47,9 @@ _BOUNDS = {
     # In parts of groups; the partitions of one group are handled together.
     "OffsetFetch": RequestBound(8 * _MIB, 20_000),
     "OffsetForLeaderEpoch": _IN_PARTS,
+    # In parts of groups; the partitions of one group are read together.
+    "DescribeShareGroupOffsets": RequestBound(8 * _MIB, 20_000),
+    "ShareGroupDescribe": _IN_PARTS,
     # An element costs a lookup in a set.
     "DescribeLogDirs": RequestBound(8 * _MIB, 20_000),
     # From brokers, for the partitions of a share group's topics; in parts.
@@ -66,6 +69,10 @@ _BOUNDS = {
     "AlterPartition": _IN_PARTS,
     "AssignReplicasToDirs": _IN_PARTS,
     "ConsumerGroupHeartbeat": RequestBound(8 * _MIB, 30_000),
+    "StreamsGroupDescribe": _IN_PARTS,
+    # A topology with the configs of its internal topics.
+    "StreamsGroupHeartbeat": RequestBound(8 * _MIB, 20_000),
+    "ShareGroupHeartbeat": RequestBound(8 * _MIB, 30_000),
     "WriteTxnMarkers": RequestBound(8 * _MIB, 20_000),
     # A few names: protocols of a member, filters, features.
     "JoinGroup": RequestBound(32 * _MIB, 1_000),

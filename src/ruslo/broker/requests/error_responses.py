@@ -335,8 +335,9 @@ _BUILDERS: dict[type[Message], _Builder] = {
     WriteTxnMarkersRequest: _write_txn_markers,
 }
 _GROUP_APIS = (
-    "ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "DeleteGroups", "DescribeGroups", "Heartbeat",
-    "JoinGroup", "LeaveGroup", "ListGroups", "OffsetCommit", "OffsetDelete", "OffsetFetch", "SyncGroup",
+    "ConsumerGroupDescribe", "ConsumerGroupHeartbeat", "DeleteGroups", "DescribeGroups",
+    "DescribeShareGroupOffsets", "Heartbeat", "JoinGroup", "LeaveGroup", "ListGroups", "OffsetCommit",
+    "OffsetDelete", "OffsetFetch", "ShareGroupDescribe", "StreamsGroupDescribe", "SyncGroup",
     "TxnOffsetCommit",
 )  # fmt: skip
 _TRANSACTION_APIS = (

@@ -45,6 +45,7 @@ DIVISIONS = {
     "DescribeProducers": (
         Division("topics", "topics", "partition_indexes", "partitions", size=20, unique=("name",)),
     ),
+    "DescribeShareGroupOffsets": (Division("groups", "groups", size=20),),
     "DescribeTransactions": (Division("transactional_ids", "transaction_states"),),
     "InitializeShareGroupState": (_SHARE_PARTITIONS,),
     "FindCoordinator": (Division("coordinator_keys", "coordinators"),),
@@ -58,6 +59,8 @@ DIVISIONS = {
     "OffsetForLeaderEpoch": (_TOPIC_PARTITIONS,),
     "ReadShareGroupState": (_SHARE_PARTITIONS,),
     "ReadShareGroupStateSummary": (_SHARE_PARTITIONS,),
+    "StreamsGroupDescribe": (Division("group_ids", "groups"),),
+    "ShareGroupDescribe": (Division("group_ids", "groups"),),
     "WriteShareGroupState": (_SHARE_PARTITIONS,),
 }
 

@@ -8,6 +8,7 @@ from ruslo.cli.arguments.options import examples
 from ruslo.cli.cluster.broker import broker
 from ruslo.cli.cluster.brokers import brokers
 from ruslo.cli.cluster.elect import elect
+from ruslo.cli.cluster.features.features import features
 from ruslo.cli.cluster.health import health
 from ruslo.cli.cluster.info import info
 from ruslo.cli.cluster.quorum import quorum
@@ -26,8 +27,8 @@ from ruslo.cli.cluster.voter import voter
     ),
 )
 def cluster() -> None:
-    """Show nodes, quorum and partitions at risk; move replicas, elect leaders, change voters."""
+    """Show nodes, quorum and partitions at risk; move replicas, elect leaders, change voters and features."""
 
 
-for command in (info, health, quorum, brokers, topics_at_risk, reassign, elect, voter, broker):
+for command in (info, health, quorum, brokers, topics_at_risk, reassign, elect, voter, broker, features):
     cluster.add_command(command)

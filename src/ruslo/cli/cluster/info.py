@@ -14,7 +14,8 @@ from ruslo.cli.terminal.output import human_bytes, print_fields, print_json, pri
 
 if TYPE_CHECKING:
     from ruslo.client.admin.admin import Admin
-    from ruslo.client.admin.brokers import ClusterDescription, Feature
+    from ruslo.client.admin.brokers import ClusterDescription
+    from ruslo.client.admin.features import Feature
     from ruslo.client.admin.log_dirs import LogDirectory
     from ruslo.client.admin.quorum import Quorum
     from ruslo.client.views.partition_health import PartitionAtRisk
@@ -27,7 +28,7 @@ class Overview:
 
     description: ClusterDescription
     quorum: Quorum
-    features: list[Feature]
+    features: tuple[Feature, ...]
     topics: list[TopicInfo]
     directories: list[LogDirectory]
     at_risk: list[PartitionAtRisk]
@@ -79,7 +80,7 @@ def info(bootstrap: str, output: str) -> None:
         return Overview(
             description,
             await admin.quorum.describe(),
-            await admin.brokers.features(),
+            (await admin.features.describe()).features,
             topics,
             directories,
             await partitions_at_risk(admin, topics),
@@ -144,7 +145,9 @@ def _print_text(overview: Overview) -> None:
 def _state(directory: LogDirectory) -> str:
     if directory.recovery is not None:
         return shown_recovery(directory.recovery)
-    return "online" if directory.error is None else directory.error.code.name
+    if directory.error is not None:
+        return directory.error.code.name
+    return "cordoned" if directory.cordoned else "online"
 
 
 def _as_json(overview: Overview) -> dict[str, object]:
@@ -189,6 +192,7 @@ def _as_json(overview: Overview) -> dict[str, object]:
                 "broker": d.node_id,
                 "path": d.path,
                 "error": None if d.error is None else d.error.code.name,
+                "cordoned": d.cordoned,
                 "used_bytes": sum(replica.size_bytes for replica in d.replicas),
                 "usable_bytes": d.usable_bytes,
                 "total_bytes": d.total_bytes,

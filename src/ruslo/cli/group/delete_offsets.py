@@ -36,7 +36,8 @@ def delete_offsets(
     name: str, bootstrap: str, scopes: list[Scope], all_topics: bool, yes: bool, output: str
 ) -> None:
     """Delete committed offsets of a group. Its consumers then start at auto.offset.reset."""
-    from ruslo.cli.group.reset_scope import committed_in
+    from ruslo.cli.offsets.group_types import or_name_the_command
+    from ruslo.cli.offsets.reset_scope import committed_in
     from ruslo.cli.terminal.errors import fail_for
 
     if bool(scopes) == all_topics:
@@ -50,7 +51,9 @@ def delete_offsets(
         partitions = committed_in(name, await admin.group_offsets.fetch(name), scopes)
         return await admin.group_offsets.delete(name, partitions)
 
-    results = with_admin(bootstrap, run)
+    results = with_admin(
+        bootstrap, lambda admin: or_name_the_command(admin, name, "delete-offsets", run(admin))
+    )
     outcomes = {partition: results[partition] for partition in sorted(results)}
     if output == "json":
         print_json(

@@ -1,7 +1,8 @@
-"""``ruslo group describe``: committed offsets and lag of groups."""
+"""``ruslo group describe``: committed offsets and lag of groups, topology and tasks of streams groups."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +15,7 @@ from ruslo.cli.terminal.output import print_fields, print_json, print_table
 if TYPE_CHECKING:
     from ruslo.client.admin.admin import Admin
     from ruslo.client.admin.group_descriptions import GroupDescription
-    from ruslo.client.views.group_view import GroupView
+    from ruslo.client.views.group_view import GroupView, PartitionRow
 
 
 @click.command(
@@ -24,20 +25,22 @@ if TYPE_CHECKING:
 @bootstrap_option
 @output_option
 def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
-    """Show committed offsets, lag and members of a group.
+    """Show committed offsets, lag and members of a group; of a streams group also its topology and tasks.
 
     LAG is the number of records up to the end of the partition. SECONDS is the timestamp of the newest record
     minus that of the next record to be read; '-' if records have no timestamp.
     """
+    from ruslo.cli.group.streams import print_streams_group
+    from ruslo.cli.offsets.group_types import or_name_the_command
     from ruslo.cli.terminal.progress import Progress
-    from ruslo.client.views.group_view import describe_group
+    from ruslo.client.views.streams_group_view import StreamsGroupView
 
     progress = Progress()
 
     async def gather(admin: Admin) -> list[GroupView]:
         views: list[GroupView] = []
         for name in dict.fromkeys(names):
-            views.append(await describe_group(admin, name))
+            views.append(await or_name_the_command(admin, name, "describe", _describe(admin, name)))
             progress.tick(
                 lambda: f"described {len(views)} of {len(names)} groups", lambda: len(views) / len(names)
             )
@@ -52,6 +55,26 @@ def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
         if number:
             click.echo()
         _print_view(view)
+        if isinstance(view, StreamsGroupView):
+            print_streams_group(view)
+        elif view.partitions:
+            print_partitions(view.partitions)
+
+
+async def _describe(admin: Admin, name: str) -> GroupView:
+    from ruslo.client.views.group_view import describe_group
+    from ruslo.client.views.streams_group_view import describe_streams_group
+    from ruslo.model.errors import ErrorCode, KafkaError
+
+    try:
+        return await describe_group(admin, name)
+    except KafkaError as error:
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        try:
+            return await describe_streams_group(admin, name)
+        except KafkaError:
+            raise error from None
 
 
 def _print_view(view: GroupView) -> None:
@@ -65,8 +88,9 @@ def _print_view(view: GroupView) -> None:
     if view.assignor_error:
         fields.append(("Assignor error", view.assignor_error))
     print_fields(fields)
-    if not view.partitions:
-        return
+
+
+def print_partitions(rows: Sequence[PartitionRow]) -> None:
     click.echo()
     print_table(
         ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "SECONDS", "MEMBER", "HOST", "INSTANCE"],
@@ -82,7 +106,7 @@ def _print_view(view: GroupView) -> None:
                 row.host,
                 row.instance_id,
             )
-            for row in view.partitions
+            for row in rows
         ],
     )
 

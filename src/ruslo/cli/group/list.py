@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from ruslo.client.views.group_view import GroupRow
 
 
-STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Stable", "Dead")
+STATES = (
+    *("Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "NotReady"),
+    *("Stable", "Dead"),
+)
 
 
 TYPES = ("classic", "consumer", "share", "streams")
@@ -26,6 +29,7 @@ TYPES = ("classic", "consumer", "share", "streams")
     epilog=examples(
         "ruslo group list",
         "ruslo group list --lag --state stable",
+        "ruslo group list --type streams",
         "ruslo group list --type consumer -o json | jq -r .[].group_id",
     ),
 )
@@ -49,7 +53,7 @@ TYPES = ("classic", "consumer", "share", "streams")
 def list_groups(
     bootstrap: str, states: tuple[str, ...], types: tuple[str, ...], lag: bool, output: str
 ) -> None:
-    """List the groups of the cluster."""
+    """List the groups of the cluster, of all types: classic, consumer, share and streams."""
     from dataclasses import asdict
 
     from ruslo.cli.terminal.progress import Progress

@@ -24,20 +24,37 @@ if TYPE_CHECKING:
 def members(name: str, bootstrap: str, output: str) -> None:
     """Show the members of a group with their subscriptions and assignments.
 
-    Members of a consumer group (KIP-848) also have an epoch and a target assignment.
+    Members of a consumer group (KIP-848) also have an epoch and a target assignment, members of a streams
+    group (KIP-1071) have tasks.
     """
-    from ruslo.client.views.group_view import describe_one, members_json
+    from ruslo.cli.group.streams import print_streams_members
+    from ruslo.cli.offsets.group_types import refuse
+    from ruslo.client.admin.group_descriptions import SHARE
+    from ruslo.client.admin.streams_group_descriptions import StreamsGroupDescription
+    from ruslo.client.views.group_types import describe_any
+    from ruslo.client.views.group_view import members_json
+    from ruslo.client.views.streams_group_view import streams_members_json
+    from ruslo.model.errors import ErrorCode, KafkaError
 
-    found = with_admin(bootstrap, lambda admin: describe_one(admin, name))
+    found = with_admin(bootstrap, lambda admin: describe_any(admin, name))
+    if found is None:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {name!r} does not exist")
+    if found.type == SHARE:
+        refuse(found, "describe")
     if output == "json":
-        print_json(members_json(found))
+        if isinstance(found, StreamsGroupDescription):
+            print_json(streams_members_json(found))
+        else:
+            print_json(members_json(found))
         return
     print_fields(head_fields(found))
     if not found.members:
         hint("The group has no members.")
         return
     click.echo()
-    if found.type == "classic":
+    if isinstance(found, StreamsGroupDescription):
+        print_streams_members(found)
+    elif found.type == "classic":
         print_table(
             ["MEMBER", "CLIENT", "HOST", "INSTANCE", "SUBSCRIPTION", "ASSIGNED"],
             [_member_cells(member) for member in found.members],

@@ -79,10 +79,10 @@ def format_command(
     output: str,
 ) -> None:
     """Format the log directories of a new node. Directories with data are never changed."""
-    from ruslo.broker.node.bootstrap_features import parse_feature
     from ruslo.broker.node.bootstrap_users import parse_scram_user
     from ruslo.broker.node.format import QuorumOptions, format_storage
     from ruslo.cli.arguments.secrets import secret_lines
+    from ruslo.machines.controller.feature_levels import parse_feature
 
     result = format_storage(
         load_config(path, settings),

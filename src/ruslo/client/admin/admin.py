@@ -7,6 +7,7 @@ from typing import Self
 from ruslo.client.admin.acls import Acls
 from ruslo.client.admin.brokers import Brokers
 from ruslo.client.admin.configs import Configs
+from ruslo.client.admin.features import Features
 from ruslo.client.admin.group_offsets import GroupOffsets
 from ruslo.client.admin.groups import Groups
 from ruslo.client.admin.leader_elections import LeaderElections
@@ -16,6 +17,9 @@ from ruslo.client.admin.producers import Producers
 from ruslo.client.admin.quorum import QuorumAdmin
 from ruslo.client.admin.quotas import Quotas
 from ruslo.client.admin.reassignments import Reassignments
+from ruslo.client.admin.share_group_offsets import ShareGroupOffsets
+from ruslo.client.admin.share_groups import ShareGroups
+from ruslo.client.admin.streams_groups import StreamsGroups
 from ruslo.client.admin.tokens import Tokens
 from ruslo.client.admin.topics import Topics
 from ruslo.client.admin.transactions import Transactions
@@ -39,6 +43,7 @@ class Admin:
         self.configs = Configs(self.cluster)
         self.offsets = Offsets(self.cluster)
         self.brokers = Brokers(self.cluster)
+        self.features = Features(self.cluster)
         self.reassignments = Reassignments(self.cluster)
         self.leader_elections = LeaderElections(self.cluster)
         self.quorum = QuorumAdmin(self.cluster)
@@ -46,6 +51,9 @@ class Admin:
         self.producers = Producers(self.cluster)
         self.groups = Groups(self.cluster)
         self.group_offsets = GroupOffsets(self.cluster, self.groups.coordinators)
+        self.share_groups = ShareGroups(self.cluster, self.groups.coordinators)
+        self.share_group_offsets = ShareGroupOffsets(self.cluster, self.groups.coordinators)
+        self.streams_groups = StreamsGroups(self.cluster, self.groups.coordinators)
         self.transactions = Transactions(self.cluster)
         self.acls = Acls(self.cluster)
         self.users = Users(self.cluster)

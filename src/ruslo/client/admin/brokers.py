@@ -1,4 +1,4 @@
-"""Brokers: describe the cluster, what the client may do with it, unregister a broker, list feature levels."""
+"""Brokers: describe the cluster, what the client may do with it, unregister a broker."""
 
 from __future__ import annotations
 
@@ -28,14 +28,6 @@ class ClusterDescription:
     cluster_id: str
     controller_id: int
     brokers: tuple[Broker, ...]
-
-
-class Feature(NamedTuple):
-    name: str
-    finalized: int
-    """The finalized level; 0 when the feature is disabled."""
-    supported_min: int
-    supported_max: int
 
 
 class Brokers:
@@ -80,13 +72,3 @@ class Brokers:
             check_code(response.error_code, response.error_message or f"broker {node_id}")
 
         await self._cluster.retrying(attempt)
-
-    async def features(self) -> list[Feature]:
-        """The finalized feature levels, from the ApiVersions response that opened the connection."""
-        response = (await self._cluster.any_connection()).api_versions
-        assert response is not None, "an open connection has negotiated"
-        finalized = {feature.name: feature.max_version_level for feature in response.finalized_features}
-        return [
-            Feature(feature.name, finalized.get(feature.name, 0), feature.min_version, feature.max_version)
-            for feature in sorted(response.supported_features, key=lambda feature: feature.name)
-        ]

@@ -10,11 +10,14 @@ from ruslo.model.errors import ProtocolError
 from ruslo.model.topics import TopicPartition
 from ruslo.protocol.messages import consumer_group_describe_response as consumer
 from ruslo.protocol.messages import describe_groups_response as classic
+from ruslo.protocol.messages import share_group_describe_response as share
 from ruslo.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from ruslo.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
+SHARE = "share"
+STREAMS = "streams"
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 """The protocol type of classic groups of consumers, whose metadata and assignments can be decoded."""
@@ -30,12 +33,12 @@ class GroupMember:
     client_id: str
     host: str
     protocol: str
-    """``classic`` or ``consumer``: a consumer group may have members of both protocols (KIP-848)."""
+    """The protocol of the member: a consumer group may have classic members, too (KIP-848)."""
     assignment: tuple[TopicPartition, ...] | None
     """The current assignment; None when it is not in the format of consumers."""
     subscribed_topics: tuple[str, ...]
     target: tuple[TopicPartition, ...] | None = None
-    """The target assignment; None for classic groups, which do not report it."""
+    """The target assignment; None for classic and share groups, which do not report it."""
     subscribed_regex: str | None = None
     rack_id: str | None = None
     epoch: int | None = None
@@ -45,11 +48,11 @@ class GroupMember:
 class GroupDescription:
     group_id: str
     type: str
-    """``classic`` or ``consumer``."""
+    """``classic``, ``consumer``, ``share`` or ``streams``."""
     state: str
     protocol_type: str
     assignor: str | None
-    """The assignor that all members of a classic group share, or the coordinator's of a consumer group."""
+    """The assignor that a classic group agreed on, or the coordinator's; None if it is not known."""
     coordinator_id: int
     members: tuple[GroupMember, ...]
     group_epoch: int | None = None
@@ -79,7 +82,7 @@ def from_classic(group: classic.DescribedGroup, coordinator_id: int) -> GroupDes
                 member.member_id,
                 member.group_instance_id,
                 member.client_id,
-                _host(member.client_host),
+                shown_host(member.client_host),
                 CLASSIC,
                 decode_assignment(member.member_assignment) if readable else None,
                 decode_subscription(member.member_metadata) if readable else (),
@@ -102,7 +105,7 @@ def from_consumer(group: consumer.DescribedGroup, coordinator_id: int) -> GroupD
                 member.member_id,
                 member.instance_id,
                 member.client_id,
-                _host(member.client_host),
+                shown_host(member.client_host),
                 CLASSIC if member.member_type == _CLASSIC_MEMBER else CONSUMER,
                 _partitions((t.topic_name, t.partitions) for t in member.assignment.topic_partitions),
                 tuple(sorted(member.subscribed_topic_names)),
@@ -110,6 +113,34 @@ def from_consumer(group: consumer.DescribedGroup, coordinator_id: int) -> GroupD
                 member.subscribed_topic_regex or None,
                 member.rack_id,
                 member.member_epoch,
+            )
+            for member in sorted(group.members, key=lambda member: member.member_id)
+        ),
+        group.group_epoch,
+        group.assignment_epoch,
+    )
+
+
+def from_share(group: share.DescribedGroup, coordinator_id: int) -> GroupDescription:
+    """Members of a share group may have the same partitions: ``owners`` is of no use for them."""
+    return GroupDescription(
+        group.group_id,
+        SHARE,
+        group.group_state,
+        SHARE,
+        group.assignor_name or None,
+        coordinator_id,
+        tuple(
+            GroupMember(
+                member.member_id,
+                None,
+                member.client_id,
+                shown_host(member.client_host),
+                SHARE,
+                _partitions((t.topic_name, t.partitions) for t in member.assignment.topic_partitions),
+                tuple(sorted(member.subscribed_topic_names)),
+                rack_id=member.rack_id,
+                epoch=member.member_epoch,
             )
             for member in sorted(group.members, key=lambda member: member.member_id)
         ),
@@ -160,6 +191,6 @@ def _partitions(topics: Iterable[tuple[str, list[int]]]) -> tuple[TopicPartition
     return tuple(sorted(TopicPartition(name, number) for name, numbers in topics for number in numbers))
 
 
-def _host(client_host: str) -> str:
+def shown_host(client_host: str) -> str:
     """Kafka writes hosts as Java prints an address without a name: ``/127.0.0.1``."""
     return client_host.removeprefix("/")

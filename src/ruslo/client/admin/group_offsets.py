@@ -134,7 +134,7 @@ class GroupOffsets:
         async def query(node: int) -> Outcomes | KafkaError:
             response = await self._cluster.node(node, request, OffsetDeleteResponse)
             if response.error_code:
-                return _group_error(group_id, response.error_code)
+                return group_error(group_id, response.error_code)
             return _outcomes(group_id, response)
 
         return await self._coordinators.one(group_id, query)
@@ -178,7 +178,7 @@ def _outcomes(group_id: str, response: OffsetCommitResponse | OffsetDeleteRespon
     }
     for code in codes.values():
         if code in _COORDINATOR_ERRORS:
-            return _group_error(group_id, code)
+            return group_error(group_id, code)
     return {
         partition: _partition_error(group_id, partition, code) if code else None
         for partition, code in codes.items()
@@ -193,7 +193,7 @@ def _partition_error(group_id: str, partition: TopicPartition, code: int) -> Kaf
     return error_of(code, str(partition))
 
 
-def _group_error(group_id: str, code: int) -> KafkaError:
+def group_error(group_id: str, code: int) -> KafkaError:
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
         return error_of(code, f"group {group_id!r} does not exist")
     if code == ErrorCode.NON_EMPTY_GROUP:

@@ -15,8 +15,8 @@ from ruslo.client.librdkafka.consumed_record import ConsumedRecord, Deserializer
 from ruslo.client.librdkafka.consumer import Consumer
 from ruslo.client.librdkafka.producer_transaction import OffsetSource
 from ruslo.client.librdkafka.rebalances import RebalanceCallback
-from ruslo.client.librdkafka.type_variables import ConsumedK, ConsumedV
 from ruslo.client.settings.setting import ClientConfigValue
+from ruslo.client.type_variables import ConsumedK, ConsumedV
 from ruslo.model.topics import TopicPartition
 
 T = TypeVar("T")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 from ruslo.client.librdkafka.delivery import RecordMetadata, Report
 from ruslo.client.librdkafka.producer import Headers, Partitioner, Producer
 from ruslo.client.librdkafka.producer_transaction import ProducerTransaction
-from ruslo.client.librdkafka.type_variables import ProducedK, ProducedV
 from ruslo.client.settings.setting import ClientConfigValue
+from ruslo.client.type_variables import ProducedK, ProducedV
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 

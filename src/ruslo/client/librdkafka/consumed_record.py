@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias
 
 from ruslo.client.errors import UndecodableRecord
-from ruslo.client.librdkafka.type_variables import K_co, V_co
+from ruslo.client.type_variables import K_co, V_co
 from ruslo.model.topics import TopicPartition
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from ruslo.client.librdkafka.errors import as_kafka_error, translated
 from ruslo.client.librdkafka.message_queue import MessageQueue
 from ruslo.client.librdkafka.rebalances import RebalanceCallback, Rebalances
 from ruslo.client.librdkafka.topic_pattern import posix_pattern
-from ruslo.client.librdkafka.type_variables import ConsumedK, ConsumedV
 from ruslo.client.settings.setting import ClientConfigValue
 from ruslo.client.settings.tables import CONSUMER
 from ruslo.client.settings.translation import consumer_settings
+from ruslo.client.type_variables import ConsumedK, ConsumedV
 from ruslo.model.errors import ConfigError, ErrorCode, KafkaError, RusloError
 from ruslo.model.topics import TopicPartition
 from ruslo.net.errors import RequestTimedOut

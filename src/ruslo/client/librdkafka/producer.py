@@ -24,10 +24,10 @@ from ruslo.client.librdkafka.delivery import (
 from ruslo.client.librdkafka.errors import as_kafka_error, translated
 from ruslo.client.librdkafka.producer_transaction import ProducerTransaction, Transactions
 from ruslo.client.librdkafka.topic_cache import TopicCache
-from ruslo.client.librdkafka.type_variables import ProducedK, ProducedV
 from ruslo.client.settings.setting import ClientConfigValue
 from ruslo.client.settings.tables import PRODUCER
 from ruslo.client.settings.translation import producer_settings
+from ruslo.client.type_variables import ProducedK, ProducedV
 from ruslo.model.errors import ConfigError, ErrorCode, KafkaError
 from ruslo.net.errors import RequestTimedOut
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import NamedTuple
 
 from ruslo.model.errors import ConfigError
@@ -36,3 +37,12 @@ def _parse_address(text: str, name: str) -> Address:
     if not port.isdecimal() or not 0 < int(port) < 65536:
         raise ConfigError(f"{text!r} in {name}: the port must be a number from 1 to 65535")
     return Address(host, int(port))
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

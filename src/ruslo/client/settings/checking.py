@@ -81,6 +81,15 @@ class Checked:
         return value if isinstance(value, str) else ""
 
 
+def required_bootstrap(checked: Checked) -> tuple[str, ...]:
+    servers = checked.given.get("bootstrap.servers")
+    if not isinstance(servers, tuple) or not any(servers):
+        raise InvalidConfig(
+            ConfigProblem("bootstrap.servers", None, "it is missing", "give at least one HOST:PORT")
+        )
+    return servers
+
+
 def warn_once(name: str, text: str) -> None:
     """Warn once per process: a service may create many clients from one file."""
     if name not in _warned:
@@ -88,9 +97,13 @@ def warn_once(name: str, text: str) -> None:
         _log.warning("%s", text)
 
 
-def unknown_name(kind: str, table: Mapping[str, Setting], name: str) -> InvalidConfig:
+def unknown_name(
+    kind: str, table: Mapping[str, Setting], name: str, *, librdkafka: bool = True
+) -> InvalidConfig:
+    """``librdkafka``: whether the client would accept librdkafka's names as well."""
     near = get_close_matches(name, table, n=1, cutoff=0.6)
     fix = f"did you mean {near[0]}? docs/python-settings.md lists all settings" if near else "remove it"
-    return InvalidConfig(
-        ConfigProblem(name, None, f"neither Kafka's {kind} nor librdkafka has such a setting", fix)
-    )
+    reason = f"neither Kafka's {kind} nor librdkafka has such a setting"
+    if not librdkafka:
+        reason = f"a {kind} has no such setting"
+    return InvalidConfig(ConfigProblem(name, None, reason, fix))

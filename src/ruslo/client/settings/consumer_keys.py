@@ -59,10 +59,10 @@ CONSUMER_KEYS = (
     setting("session.timeout.ms", INT, 45_000, None, SAME,
         "Time without a heartbeat after which the coordinator removes the member; classic protocol only."),
     setting("share.acknowledgement.mode", STRING, "implicit", OneOf("implicit", "explicit"), REFUSED,
-        "remove it; this consumer does not support share groups yet."),
+        "remove it; share groups need ShareConsumer."),
     setting("share.acquire.mode", STRING, "BATCH_OPTIMIZED", OneOf("batch_optimized", "record_limit"),
         REFUSED,
-        "remove it; this consumer does not support share groups yet."),
+        "remove it; share groups need ShareConsumer."),
     setting("value.deserializer", CLASS, REQUIRED, None, REFUSED,
         "pass value_deserializer=, a callable."),
 )

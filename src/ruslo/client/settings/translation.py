@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from ruslo.client.settings.bootstrap_servers import parse_bootstrap
-from ruslo.client.settings.checking import Checked, warn_once
+from ruslo.client.settings.checking import Checked, required_bootstrap, warn_once
 from ruslo.client.settings.security import Value, security_settings
 from ruslo.client.settings.setting import SAME, TRANSLATED, ClientConfigValue
 from ruslo.client.settings.tables import CONSUMER, PRODUCER
-from ruslo.config.definition import ConfigProblem, InvalidConfig
 from ruslo.model.secret import Secret
 
 ROUND_ROBIN: Final = "RoundRobinPartitioner"
@@ -145,12 +144,7 @@ def consumer_settings(config: Mapping[str, ClientConfigValue]) -> ConsumerSettin
 
 
 def _common(checked: Checked) -> dict[str, Value]:
-    servers = checked.given.get("bootstrap.servers")
-    if not isinstance(servers, tuple) or not any(servers):
-        raise InvalidConfig(
-            ConfigProblem("bootstrap.servers", None, "it is missing", "give at least one HOST:PORT")
-        )
-    addresses = parse_bootstrap(",".join(servers))
+    addresses = parse_bootstrap(",".join(required_bootstrap(checked)))
     settings: dict[str, Value] = {
         "bootstrap.servers": ",".join(map(str, addresses)),
         # librdkafka's defaults would avoid a restarting broker for up to ten seconds.

@@ -29,7 +29,7 @@ class GroupRow:
     state: str | None
     protocol: str | None
     members: int | None
-    """None for share and streams groups, which other requests describe."""
+    """None if the caller may not describe the group."""
     coordinator: int
     lag: int | None
     """None when it was not requested, or without committed offsets."""
@@ -71,7 +71,7 @@ class GroupView:
     def as_json(self) -> dict[str, object]:
         group = self.description
         return {
-            **_head(group),
+            **head_json(group),
             "assignor_error": self.assignor_error,
             "lag": self.lag,
             "lag_seconds": self.lag_seconds,
@@ -112,9 +112,27 @@ def rows_of(survey: GroupSurvey) -> list[GroupRow]:
 
 
 async def describe_group(admin: Admin, group_id: str) -> GroupView:
-    description = await describe_one(admin, group_id)
-    committed = await admin.group_offsets.fetch(group_id)
-    owners = description.owners()
+    return await view_of(admin, await describe_one(admin, group_id))
+
+
+async def view_of(admin: Admin, description: GroupDescription) -> GroupView:
+    return GroupView(
+        description,
+        await coordinator_address(admin, description),
+        await _assignor_error(admin, description),
+        await partition_rows(admin, description),
+    )
+
+
+async def coordinator_address(admin: Admin, group: GroupDescription) -> str:
+    node = (await admin.cluster.metadata([])).nodes.get(group.coordinator_id)
+    return "" if node is None else node.address
+
+
+async def partition_rows(admin: Admin, group: GroupDescription) -> tuple[PartitionRow, ...]:
+    """The partitions that the group has committed offsets for, and those that are assigned."""
+    committed = await admin.group_offsets.fetch(group.group_id)
+    owners = group.owners()
     offsets = dict.fromkeys(owners, NOT_COMMITTED) | {tp: each.offset for tp, each in committed.items()}
     lags = await measure_lag(admin, offsets)
     rows = []
@@ -135,13 +153,7 @@ async def describe_group(admin: Admin, group_id: str) -> GroupView:
                 ),
             )
         )
-    node = (await admin.cluster.metadata([])).nodes.get(description.coordinator_id)
-    return GroupView(
-        description,
-        "" if node is None else node.address,
-        await _assignor_error(admin, description),
-        tuple(rows),
-    )
+    return tuple(rows)
 
 
 async def describe_one(admin: Admin, group_id: str) -> GroupDescription:
@@ -174,7 +186,7 @@ _ASSIGNOR_ERROR_UNAVAILABLE = (
 
 def members_json(group: GroupDescription) -> dict[str, object]:
     return {
-        **_head(group),
+        **head_json(group),
         "members": [
             {
                 "member_id": member.member_id,
@@ -194,7 +206,7 @@ def members_json(group: GroupDescription) -> dict[str, object]:
     }
 
 
-def _head(group: GroupDescription) -> dict[str, object]:
+def head_json(group: GroupDescription) -> dict[str, object]:
     return {
         "group_id": group.group_id,
         "type": group.type,

@@ -12,7 +12,7 @@ from ruslo.config.definition import (
 from ruslo.config.validators import Items, at_least, between
 
 # fmt: off
-SHARE_KEYS = without_effect(
+SHARE_KEYS = (
     ConfigKey("group.share.assignment.interval.ms", INT, 1_000, at_least(0), MEDIUM, CLUSTER_WIDE,
         "Minimum time between two assignments of a share group."),
     ConfigKey("group.share.assignors", LIST, ("simple",), Items(may_be_empty=False), MEDIUM, READ_ONLY,
@@ -35,11 +35,13 @@ SHARE_KEYS = without_effect(
         "Minimum of a group's share.session.timeout.ms."),
     ConfigKey("group.share.session.timeout.ms", INT, 45_000, at_least(1), MEDIUM, READ_ONLY,
         "Time without a heartbeat after which a member is removed from its share group."),
-    ConfigKey("share.coordinator.cached.buffer.max.bytes", INT, 1_048_588, at_least(524_288), MEDIUM,
-        CLUSTER_WIDE, "Maximum size of a write buffer that the share coordinator keeps for reuse."),
-    ConfigKey("share.coordinator.threads", INT, 1, at_least(1), MEDIUM, READ_ONLY,
-        "Threads of the share coordinator."),
-    ConfigKey("share.fetch.purgatory.purge.interval.requests", INT, 1_000, None, MEDIUM, READ_ONLY,
-        "Number of completed share fetches after which they are purged from the purgatory."),
+    *without_effect(
+        ConfigKey("share.coordinator.cached.buffer.max.bytes", INT, 1_048_588, at_least(524_288), MEDIUM,
+            CLUSTER_WIDE, "Maximum size of a write buffer that the share coordinator keeps for reuse."),
+        ConfigKey("share.coordinator.threads", INT, 1, at_least(1), MEDIUM, READ_ONLY,
+            "Threads of the share coordinator."),
+        ConfigKey("share.fetch.purgatory.purge.interval.requests", INT, 1_000, None, MEDIUM, READ_ONLY,
+            "Number of completed share fetches after which they are purged from the purgatory."),
+    ),
 )
 # fmt: on

@@ -9,7 +9,6 @@ from ruslo.config.definition import (
     READ_ONLY,
     SHORT,
     ConfigKey,
-    without_effect,
 )
 from ruslo.config.validators import at_least
 
@@ -45,9 +44,8 @@ TRANSACTION_KEYS = (
         "Initial backoff of the broker's own AddPartitionsToTxn retries."),
     ConfigKey("add.partitions.to.txn.retry.backoff.max.ms", INT, 100, at_least(0), HIGH, READ_ONLY,
         "Maximum time for which the broker itself retries AddPartitionsToTxn."),
-    *without_effect(
-        ConfigKey("transaction.two.phase.commit.enable", BOOLEAN, False, None, LOW, READ_ONLY,
-            "Allow two-phase commit transactions (KIP-939)."),
-    ),
+    ConfigKey("transaction.two.phase.commit.enable", BOOLEAN, False, None, LOW, READ_ONLY,
+        "Allow transactions that do not time out, for two-phase commit (KIP-939); they also need "
+        "unstable.api.versions.enable."),
 )
 # fmt: on

@@ -279,6 +279,9 @@ def _replication(config: BrokerConfig) -> Iterator[Problem]:
             )
 
 
+_SHARE_ASSIGNORS = ("simple", "org.apache.kafka.coordinator.group.assignor.SimpleAssignor")
+
+
 def _groups(config: BrokerConfig) -> Iterator[Problem]:
     protocols = config.list("group.coordinator.rebalance.protocols")
     if "classic" not in protocols:
@@ -306,8 +309,11 @@ def _groups(config: BrokerConfig) -> Iterator[Problem]:
                 f"it is not below {session}={config.int(session)}",
                 "lower it, or raise the limit",
             )
-    if len(config.list("group.share.assignors")) != 1:
+    assignors = config.list("group.share.assignors")
+    if len(assignors) != 1:
         yield ("group.share.assignors", "share groups have exactly one assignor", "keep one of them")
+    elif assignors[0] not in _SHARE_ASSIGNORS:
+        yield ("group.share.assignors", "share groups have no other assignor than simple", "write simple")
     for name, limit in (
         ("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
         ("group.share.max.size", "group.share.max.share.sessions"),

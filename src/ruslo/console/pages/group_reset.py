@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ruslo.client.admin.group_offsets import Committed
+from ruslo.client.admin.group_descriptions import SHARE
+from ruslo.client.views.group_types import describe_any
 from ruslo.client.views.position import AtStart, BeforeEnd, parse_position
 from ruslo.client.views.reset_plan import Move, ShiftBy, Target, ToGiven, make_plan
-from ruslo.client.wire.coordinators import value_of
 from ruslo.console.confirmation import Preview, is_confirmed
 from ruslo.console.console import Console, FormResult, console_of, form_of
 from ruslo.console.formats import plural
 from ruslo.console.forms import Form, FormError
-from ruslo.console.pages.groups import group_of
+from ruslo.console.pages.group_pages import group_of
 from ruslo.console.render import link
-from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 
 _ROWS_MAX = 500
 
 
 class _Group(NamedTuple):
+    type: str | None
+    """None if the group does not exist yet."""
     members: int
     state: str
-    committed: Committed
+    offsets: Mapping[TopicPartition, int | None]
+    """Committed offsets, or start offsets of a share group: None before the first fetch."""
 
 
 async def reset(request: Request) -> Response:
@@ -45,7 +47,8 @@ async def reset(request: Request) -> Response:
         "group_reset.html",
         result,
         group=group_id,
-        topics=sorted({tp.topic for tp in group.committed}),
+        topics=sorted({tp.topic for tp in group.offsets}),
+        is_share=group.type == SHARE,
         members=group.members,
         state=group.state,
         form=form,
@@ -54,12 +57,17 @@ async def reset(request: Request) -> Response:
 
 
 async def _describe(console: Console, group_id: str) -> _Group:
-    described = (await console.admin.groups.describe([group_id]))[group_id]
-    committed = await console.admin.group_offsets.fetch(group_id)
-    if isinstance(described, KafkaError) and described.code == ErrorCode.GROUP_ID_NOT_FOUND:
-        return _Group(0, "does not exist yet", committed)
-    found = value_of(described)
-    return _Group(len(found.members), found.state, committed)
+    found = await describe_any(console.admin, group_id)
+    offsets: dict[TopicPartition, int | None]
+    if found is not None and found.type == SHARE:
+        shared = await console.admin.share_group_offsets.fetch(group_id)
+        offsets = {tp: each.start_offset for tp, each in shared.items()}
+    else:
+        committed = await console.admin.group_offsets.fetch(group_id)
+        offsets = {tp: each.offset for tp, each in committed.items()}
+    if found is None:
+        return _Group(None, 0, "does not exist yet", offsets)
+    return _Group(found.type, len(found.members), found.state, offsets)
 
 
 async def _plan(console: Console, group: _Group, form: Form) -> list[Move]:
@@ -75,11 +83,11 @@ async def _plan(console: Console, group: _Group, form: Form) -> list[Move]:
         if not partitions:
             raise FormError(f"Partition: {topic} has no partition {number}.")
     else:
-        present = (await console.admin.cluster.metadata({tp.topic for tp in group.committed})).topics
-        partitions = sorted(tp for tp in group.committed if tp.topic in present)
+        present = (await console.admin.cluster.metadata({tp.topic for tp in group.offsets})).topics
+        partitions = sorted(tp for tp in group.offsets if tp.topic in present)
         if not partitions:
-            raise FormError("The group has no committed offsets. Enter a topic.")
-    current = {tp: each.offset for tp, each in group.committed.items()}
+            raise FormError("The group has no offsets. Enter a topic.")
+    current = {tp: offset for tp, offset in group.offsets.items() if offset is not None}
     return await make_plan(console.admin, partitions, current, _target(form))
 
 
@@ -110,6 +118,11 @@ def _preview(form: Form, group_id: str, group: _Group, moves: Sequence[Move]) ->
             f"The group has {plural(group.members, 'member')}, so its coordinator rejects this. Stop its "
             "consumers, then confirm. A crashed consumer leaves when its session times out."
         )
+    elif group.type == SHARE:
+        warning = (
+            "All records from the new offsets on are delivered again, also those that the group has accepted "
+            "or rejected."
+        )
     return Preview(
         title=f"Reset {plural(len(moves), 'offset')} of {group_id}",
         facts=[("Read again", plural(replayed, "record")), ("Skipped", plural(skipped, "record"))],
@@ -136,7 +149,11 @@ async def _execute(console: Console, group_id: str, form: Form) -> Response:
         raise FormError("The plan is empty. Load the page again.")
     # Retention may have deleted records since the preview; make_plan limits the offsets again.
     moves = await make_plan(console.admin, list(given), {}, ToGiven(given))
-    outcomes = await console.admin.group_offsets.alter(group_id, {move.partition: move.new for move in moves})
+    new = {move.partition: move.new for move in moves}
+    group = await describe_any(console.admin, group_id)
+    is_share = group is not None and group.type == SHARE
+    offsets = console.admin.share_group_offsets if is_share else console.admin.group_offsets
+    outcomes = await offsets.alter(group_id, new)
     for error in outcomes.values():
         if error is not None:
             raise error

@@ -1,4 +1,4 @@
-"""Groups: the list, a group with its lag, and a form to delete it."""
+"""Groups: the list, a classic or consumer group with its lag, and a form to delete a group."""
 
 from __future__ import annotations
 
@@ -8,33 +8,43 @@ from collections.abc import AsyncIterator
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ruslo.client.views.group_view import GroupView, describe_group, rows_of
-from ruslo.client.views.partition_lists import shown_by_topic
-from ruslo.client.wire.coordinators import value_of
+from ruslo.client.admin.group_descriptions import CLASSIC, CONSUMER, SHARE, STREAMS
+from ruslo.client.admin.streams_group_descriptions import StreamsGroupDescription
+from ruslo.client.views.group_view import GroupView, rows_of, view_of
 from ruslo.console.confirmation import Preview, is_confirmed
 from ruslo.console.console import Console, FormResult, console_of, form_of
 from ruslo.console.events import event, stream
 from ruslo.console.formats import count, duration, plural
 from ruslo.console.forms import Form, paged
 from ruslo.console.lag_history import LagSample
+from ruslo.console.pages import share_groups, streams_groups
+from ruslo.console.pages.group_pages import (
+    UPDATE_INTERVAL_S,
+    UPDATE_TIMEOUT_S,
+    found_group,
+    group_of,
+    members_left,
+    shown_members,
+)
 from ruslo.console.render import link
 
 _PER_PAGE = 100
-_MEMBERS_MAX = 200
-_UPDATE_INTERVAL_S = 3.0
-_UPDATE_TIMEOUT_S = 10.0
+TYPES = (CLASSIC, CONSUMER, SHARE, STREAMS)
 
 
 async def groups(request: Request) -> Response:
     console, query = console_of(request), Form.of_query(request.query_params)
-    search = query.text("q")
-    found = [row for row in rows_of(await console.lags.survey()) if search.lower() in row.group_id.lower()]
+    search, kind = query.text("q"), query.choice("type", TYPES, "")
+    rows = rows_of(await console.lags.survey())
+    found = [row for row in rows if search.lower() in row.group_id.lower() and kind in ("", row.type)]
     shown = paged(found, query, _PER_PAGE)
     return console.page(
         request,
         "groups.html",
         shown=shown,
         search=search,
+        kind=kind,
+        kinds=[each for each in TYPES if each == kind or any(row.type == each for row in rows)],
         histories={
             row.group_id: _sparkline([sample.records for sample in console.lags.of(row.group_id)])
             for row in shown.rows
@@ -44,33 +54,38 @@ async def groups(request: Request) -> Response:
 
 async def group(request: Request) -> Response:
     console, group_id = console_of(request), group_of(request)
-    view = await describe_group(console.admin, group_id)
+    found = await found_group(console, group_id)
+    if found.type == SHARE:
+        return await share_groups.page(request, console, group_id)
+    if isinstance(found, StreamsGroupDescription):
+        return await streams_groups.page(request, console, found)
+    view = await view_of(console.admin, found)
     console.lags.add(group_id, view.lag, view.lag_seconds)
-    members = view.description.members
     return console.page(
         request,
         "group.html",
         group=group_id,
         view=view,
-        members=[
-            (member, None if member.assignment is None else shown_by_topic(member.assignment))
-            for member in members[:_MEMBERS_MAX]
-        ],
-        members_left=max(0, len(members) - _MEMBERS_MAX),
+        members=shown_members(found.members),
+        members_left=members_left(found.members),
     )
 
 
 async def live(request: Request) -> Response:
-    return stream(_updates(console_of(request), group_of(request)))
+    console, group_id = console_of(request), group_of(request)
+    found = await found_group(console, group_id)
+    if found.type == SHARE:
+        return stream(share_groups.updates(console, group_id))
+    return stream(_updates(console, group_id))
 
 
 async def _updates(console: Console, group_id: str) -> AsyncIterator[str]:
     yield event("samples", [_point(sample) for sample in console.lags.of(group_id)])
     while True:
-        await asyncio.sleep(_UPDATE_INTERVAL_S)
+        await asyncio.sleep(UPDATE_INTERVAL_S)
         console.sampler.note_visit()
-        async with asyncio.timeout(_UPDATE_TIMEOUT_S):
-            view = await describe_group(console.admin, group_id)
+        async with asyncio.timeout(UPDATE_TIMEOUT_S):
+            view = await view_of(console.admin, await found_group(console, group_id))
         console.lags.add(group_id, view.lag, view.lag_seconds)
         samples = console.lags.of(group_id)
         if samples:
@@ -101,17 +116,25 @@ async def delete(request: Request) -> Response:
                 raise error
             await console.lags.invalidate()
             return console.done("/groups", f"Group {group_id} was deleted.")
-    described = value_of((await console.admin.groups.describe([group_id]))[group_id])
-    committed = await console.admin.group_offsets.fetch(group_id)
+    described = await found_group(console, group_id)
+    if described.type == SHARE:
+        offsets = len(await console.admin.share_group_offsets.fetch(group_id))
+        warning = (
+            "Its offsets and the state of its records are deleted: new consumers of the group start at "
+            "share.auto.offset.reset."
+        )
+    else:
+        offsets = len(await console.admin.group_offsets.fetch(group_id))
+        warning = "Its committed offsets are deleted: new consumers of the group start at auto.offset.reset."
     result.preview = Preview(
         title=f"Delete group {group_id}",
         facts=[
+            ("Type", described.type),
             ("State", described.state),
             ("Members", len(described.members)),
-            ("Committed offsets", plural(len(committed), "partition")),
+            ("Offsets", plural(offsets, "partition")),
         ],
-        warning="Its committed offsets are deleted: new consumers of the group start at auto.offset.reset."
-        + (" The group has members: stop its consumers first." if described.members else ""),
+        warning=warning + (" The group has members: stop its consumers first." if described.members else ""),
         button="Delete the group",
         form=form,
         must_type=group_id,
@@ -124,11 +147,6 @@ async def delete(request: Request) -> Response:
         group=group_id,
         action=link("/group/delete", id=group_id),
     )
-
-
-def group_of(request: Request) -> str:
-    """The group id, from the query: it may contain slashes."""
-    return request.query_params.get("id", "")
 
 
 def _sparkline(values: list[int], width: int = 96, height: int = 20) -> str | None:

@@ -77,7 +77,7 @@ def _names(alteration: Alteration) -> dict[str, str | None]:
     if not names:
         raise _invalid("The entity is empty. Name a user, a client id, both, or an IP address")
     if IP in names and len(names) > 1:
-        raise _invalid("An IP address cannot be combined with a user or a client id. Send them separately")
+        raise _invalid("Invalid quota entity combination: an IP address cannot have a user or a client id")
     return names
 
 

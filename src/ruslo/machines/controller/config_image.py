@@ -25,16 +25,19 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class ConfigsImage:
-    __slots__ = ("by_resource", "version")
+    __slots__ = ("by_resource", "client_metrics", "version")
 
     def __init__(self) -> None:
         self.by_resource: dict[tuple[int, str], dict[str, str]] = {}
+        self.client_metrics: set[str] = set()
+        """The names of the client metrics subscriptions (KIP-714)."""
         self.version = 0
         """Incremented with every change of any resource's configs."""
 
     def copy(self) -> ConfigsImage:
         copy = ConfigsImage()
         copy.by_resource = {resource: configs.copy() for resource, configs in self.by_resource.items()}
+        copy.client_metrics = self.client_metrics.copy()
         copy.version = self.version
         return copy
 
@@ -48,10 +51,14 @@ class ConfigsImage:
         resource = (record.resource_type, record.resource_name)
         if record.value is not None:
             self.by_resource.setdefault(resource, {})[record.name] = record.value
+            if record.resource_type == CLIENT_METRICS:
+                self.client_metrics.add(record.resource_name)
         elif (configs := self.by_resource.get(resource)) is not None:
             configs.pop(record.name, None)
             if not configs:
                 del self.by_resource[resource]
+                if record.resource_type == CLIENT_METRICS:
+                    self.client_metrics.discard(record.resource_name)
         self._changed(resource, delta)
 
     def forget_topic(self, name: str, delta: MetadataDelta | None) -> None:

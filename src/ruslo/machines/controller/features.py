@@ -6,20 +6,17 @@ import enum
 
 from ruslo.machines.controller.broker_image import FeatureRange
 from ruslo.machines.controller.config_image import BROKER, CLUSTER_DEFAULT
-from ruslo.machines.controller.feature_image import (
-    ELIGIBLE_LEADER_REPLICAS,
-    GROUP_VERSION,
-    KRAFT_VERSION,
-    METADATA_VERSION,
-    SHARE_VERSION,
-    STREAMS_VERSION,
-    TRANSACTION_VERSION,
+from ruslo.machines.controller.feature_image import ELIGIBLE_LEADER_REPLICAS, KRAFT_VERSION, METADATA_VERSION
+from ruslo.machines.controller.feature_levels import (
+    LEVELS,
+    can_downgrade_metadata,
+    latest_level,
+    missing_dependency,
 )
 from ruslo.machines.controller.records import (
-    ELR_SUPPORTED,
     LATEST_METADATA_VERSION,
-    METADATA_VERSION_NAMES,
     MINIMUM_METADATA_VERSION,
+    UNSTABLE_METADATA_VERSION,
     VersionedRecord,
 )
 from ruslo.machines.controller.state import MIN_INSYNC_REPLICAS, ControllerState, Decision
@@ -31,14 +28,17 @@ from ruslo.protocol.messages.update_features_response import UpdatableFeatureRes
 
 SUPPORTED_FEATURES = {
     METADATA_VERSION: FeatureRange(MINIMUM_METADATA_VERSION, LATEST_METADATA_VERSION),
-    KRAFT_VERSION: FeatureRange(0, 1),
-    TRANSACTION_VERSION: FeatureRange(0, 2),
-    GROUP_VERSION: FeatureRange(0, 1),
-    ELIGIBLE_LEADER_REPLICAS: FeatureRange(0, 1),
-    SHARE_VERSION: FeatureRange(0, 1),
-    STREAMS_VERSION: FeatureRange(0, 1),
+    **{name: FeatureRange(0, latest_level(name)) for name in LEVELS},
 }
 """The ranges of Apache Kafka 4.3, so that either system starts on the other's data directory."""
+UNSTABLE_FEATURES = SUPPORTED_FEATURES | {
+    METADATA_VERSION: FeatureRange(MINIMUM_METADATA_VERSION, UNSTABLE_METADATA_VERSION)
+}
+"""The ranges of a node with ``unstable.feature.versions.enable``."""
+
+
+def supported_features(*, unstable: bool) -> dict[str, FeatureRange]:
+    return UNSTABLE_FEATURES if unstable else SUPPORTED_FEATURES
 
 
 class UpgradeType(enum.IntEnum):
@@ -68,7 +68,8 @@ def update_features(
         except KafkaError as error:
             return [], UpdateFeaturesResponse(
                 error_code=error.code,
-                error_message=f"No feature was changed: {error.message}",
+                error_message="The update failed for all features since the following feature had an error: "
+                f"{error.message}",
             )
     # The new metadata.version determines how the records after it are read.
     records.sort(key=lambda each: getattr(each[0], "name", None) != METADATA_VERSION)
@@ -83,34 +84,35 @@ def _update(
     upgrade_type = UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
     supported = state.supported_features.get(name)
     if supported is None:
-        raise _rejected(name, level, "this controller does not support the feature")
+        raise _rejected(name, level, "This controller does not support this feature.")
     if level < 0 or level not in supported:
         raise _rejected(
-            name, level, f"this controller supports {supported.min_version} to {supported.max_version}"
+            name,
+            level,
+            f"Local controller {state.settings.node_id} only supports versions "
+            f"{supported.min_version}-{supported.max_version}",
         )
     _check_nodes(state, name, level)
     current = _current_level(state, name)
     if level < current and upgrade_type not in (UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE):
         raise _rejected(
-            name, level, f"it is below the current level {current}, and a downgrade is not allowed"
+            name,
+            level,
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or "
+            "unsafe downgrade.",
         )
     if level > current and upgrade_type != UpgradeType.UPGRADE:
-        raise _rejected(
-            name, level, f"it is above the current level {current}, but a downgrade was requested"
-        )
+        raise _rejected(name, level, "Can't downgrade to a newer version.")
     if name == KRAFT_VERSION:
         # No metadata record holds it: the quorum raises it itself, after this validation.
         if level < current or (level > current and not validate_only):
-            raise _rejected(name, level, f"it is {current} and can only be raised, by the quorum itself")
+            raise _rejected(name, level, f"It is {current} and can only be raised, by the quorum itself.")
         return []
-    if levels.get(ELIGIBLE_LEADER_REPLICAS, 0) and levels[METADATA_VERSION] < ELR_SUPPORTED:
-        raise _rejected(
-            name,
-            level,
-            f"{ELIGIBLE_LEADER_REPLICAS} needs {METADATA_VERSION} {METADATA_VERSION_NAMES[ELR_SUPPORTED]}",
-        )
-    if name == METADATA_VERSION and level < current:
-        raise _rejected(name, level, "downgrading it could lose metadata, which is not supported")
+    if name == METADATA_VERSION:
+        if level < current and not can_downgrade_metadata(current, level):
+            raise _refused_downgrade(current, level, upgrade_type)
+    elif (missing := missing_dependency(name, level, levels)) is not None:
+        raise _rejected(name, level, f"It needs {missing[0]} {missing[1]} or later.")
     if level == current:
         return []
     records: list[VersionedRecord] = [(FeatureLevelRecord(name=name, feature_level=level), 0)]
@@ -127,16 +129,16 @@ def _current_level(state: ControllerState, name: str) -> int:
 
 def _check_nodes(state: ControllerState, name: str, level: int) -> None:
     """Every node, even a fenced one, must support the level: it may come back at any moment."""
-    nodes = [(f"broker {broker.id}", broker.features) for broker in state.image.cluster.brokers.values()]
+    nodes = [(f"Broker {broker.id}", broker.features) for broker in state.image.cluster.brokers.values()]
     for controller in state.image.cluster.controllers.values():
         ranges = {
             each.name: FeatureRange(each.min_supported_version, each.max_supported_version)
             for each in controller.features
         }
-        nodes.append((f"controller {controller.controller_id}", ranges))
+        nodes.append((f"Controller {controller.controller_id}", ranges))
     for node, ranges in nodes:
         if level not in ranges.get(name, FeatureRange(0, 0)):
-            raise _rejected(name, level, f"{node} does not support it")
+            raise _rejected(name, level, f"{node} does not support this feature.")
 
 
 def elr_safety_records(state: ControllerState) -> list[VersionedRecord]:
@@ -170,4 +172,16 @@ def elr_safety_records(state: ControllerState) -> list[VersionedRecord]:
 
 
 def _rejected(name: str, level: int, reason: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_UPDATE_VERSION, f"{name} cannot become {level}: {reason}")
+    message = f"Invalid update version {level} for feature {name}. {reason}"
+    return KafkaError(ErrorCode.INVALID_UPDATE_VERSION, message)
+
+
+def _refused_downgrade(current: int, level: int, upgrade_type: int) -> KafkaError:
+    reason = "Refusing to perform the requested downgrade because it might delete metadata information."
+    if upgrade_type == UpgradeType.UNSAFE_DOWNGRADE:
+        # Apache Kafka does not support it either.
+        reason = "Unsafe metadata downgrade is not supported in this version."
+    return KafkaError(
+        ErrorCode.INVALID_UPDATE_VERSION,
+        f"Unsupported {METADATA_VERSION} downgrade from {current} to {level}. {reason}",
+    )

@@ -203,8 +203,9 @@ class PartitionChangeBuilder:
             for each in dict.fromkeys(candidates)
             if each in self.target_replicas
             and each not in isr
-            # With a leader the partition continues with its log instead of the lost one.
-            and not (leader != NO_LEADER and each in self.lost)
+            # With a leader the partition continues with its log instead of the lost one, and a member of the
+            # ELR needs no second entry: it gets one when it leaves the ELR.
+            and not (leader != NO_LEADER and (each in self.lost or each in elr))
         )
 
 

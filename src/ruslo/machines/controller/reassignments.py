@@ -79,8 +79,7 @@ def _reassign(
     if not may_change_factor and len(requested.replicas) != factor:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"{topic_name}-{requested.partition_index} has {factor} replicas and the target has "
-            f"{len(requested.replicas)}, but the request does not allow a change of the replication factor",
+            f"The replication factor is changed from {factor} to {len(requested.replicas)}",
         )
     target = tuple(requested.replicas)
     removing = tuple(sorted(set(partition.replicas) - set(target)))

@@ -17,6 +17,8 @@ MINIMUM_METADATA_VERSION = 7
 """3.3-IV3, the first level that KRaft clusters could run in production."""
 LATEST_METADATA_VERSION = 30
 """4.3-IV0."""
+UNSTABLE_METADATA_VERSION = 31
+"""4.4-IV0, with the records of 4.3-IV0: for clusters with ``unstable.feature.versions.enable``."""
 
 FENCED_REPLICAS_LEAVE_ISR_QUIETLY = 12
 """Since 3.6-IV0 a shrinking ISR no longer bumps the leader epoch."""
@@ -53,7 +55,11 @@ METADATA_VERSION_NAMES = {
     28: "4.2-IV0",
     29: "4.2-IV1",
     30: "4.3-IV0",
+    31: "4.4-IV0",
 }
+
+METADATA_VERSIONS_WITH_NEW_RECORDS = (7, 8, 11, 13, 14, 15, 17, 23, 30)
+"""Levels whose records the level before cannot express: the cluster does not go back before them."""
 
 
 def register_broker_record_version(metadata_version: int) -> int:

@@ -7,9 +7,12 @@ error messages (KIP-1331).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ruslo.machines.groups.classic.describe import describe
 from ruslo.machines.groups.classic.group import ClassicGroup
 from ruslo.machines.groups.events import RequestInfo
+from ruslo.machines.groups.group import not_found
 from ruslo.machines.groups.records import GroupRecord, offset_tombstone
 from ruslo.machines.groups.state import ShardState
 from ruslo.model.errors import ErrorCode
@@ -57,7 +60,7 @@ def _described(shard: ShardState, group_id: str, api_version: int) -> DescribedG
     if api_version >= NOT_FOUND_IS_ERROR_MIN_VERSION:
         absent.error_code = ErrorCode.GROUP_ID_NOT_FOUND
         absent.error_message = (
-            f"Group {group_id!r} does not exist"
+            not_found(group_id)
             if group is None
             else f"Group {group_id!r} is a {group.kind} group. Describe it with the API of that type."
         )
@@ -65,13 +68,16 @@ def _described(shard: ShardState, group_id: str, api_version: int) -> DescribedG
 
 
 def delete_groups(
-    shard: ShardState, request: DeleteGroupsRequest
+    shard: ShardState, request: DeleteGroupsRequest, errors: Mapping[str, ErrorCode]
 ) -> tuple[list[GroupRecord], DeleteGroupsResponse]:
+    """``errors``: groups that cannot be deleted."""
     records: list[GroupRecord] = []
     codes: dict[str, ErrorCode] = {}
     for group_id in request.groups_names:
         group = shard.groups.get(group_id)
-        if group is None or group_id in codes:
+        if group_id in errors:
+            codes[group_id] = errors[group_id]
+        elif group is None or group_id in codes:
             codes.setdefault(group_id, ErrorCode.GROUP_ID_NOT_FOUND)
         elif not group.is_empty:
             codes[group_id] = ErrorCode.NON_EMPTY_GROUP
@@ -93,7 +99,9 @@ def delete_groups(
 
 def _delete_problem(group_id: str, code: ErrorCode) -> str | None:
     if code is ErrorCode.GROUP_ID_NOT_FOUND:
-        return f"Group {group_id!r} does not exist"
+        return not_found(group_id)
     if code is ErrorCode.NON_EMPTY_GROUP:
         return f"Group {group_id!r} has members. Stop them before you delete the group"
+    if code is not ErrorCode.NONE:
+        return f"The state of share group {group_id!r} could not be deleted. Try again"
     return None

@@ -19,6 +19,8 @@ from ruslo.machines.groups.offsets.fetch import SEVERAL_GROUPS_MIN_VERSION
 from ruslo.machines.machine import COORDINATOR_APPEND_ERRORS
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.message import Message
+from ruslo.protocol.messages.alter_share_group_offsets_request import AlterShareGroupOffsetsRequest
+from ruslo.protocol.messages.alter_share_group_offsets_response import AlterShareGroupOffsetsResponse
 from ruslo.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from ruslo.protocol.messages.consumer_group_describe_response import (
     ConsumerGroupDescribeResponse,
@@ -30,8 +32,17 @@ from ruslo.protocol.messages.consumer_group_heartbeat_request import ConsumerGro
 from ruslo.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from ruslo.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from ruslo.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
+from ruslo.protocol.messages.delete_share_group_offsets_request import DeleteShareGroupOffsetsRequest
+from ruslo.protocol.messages.delete_share_group_offsets_response import DeleteShareGroupOffsetsResponse
 from ruslo.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from ruslo.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
+from ruslo.protocol.messages.describe_share_group_offsets_request import DescribeShareGroupOffsetsRequest
+from ruslo.protocol.messages.describe_share_group_offsets_response import (
+    DescribeShareGroupOffsetsResponse,
+)
+from ruslo.protocol.messages.describe_share_group_offsets_response import (
+    DescribeShareGroupOffsetsResponseGroup as DescribedOffsets,
+)
 from ruslo.protocol.messages.heartbeat_request import HeartbeatRequest
 from ruslo.protocol.messages.heartbeat_response import HeartbeatResponse
 from ruslo.protocol.messages.join_group_request import JoinGroupRequest
@@ -53,6 +64,26 @@ from ruslo.protocol.messages.offset_fetch_response import (
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
+)
+from ruslo.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
+from ruslo.protocol.messages.share_group_describe_response import (
+    DescribedGroup as DescribedShareGroup,
+)
+from ruslo.protocol.messages.share_group_describe_response import ShareGroupDescribeResponse
+from ruslo.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from ruslo.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
+from ruslo.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
+from ruslo.protocol.messages.streams_group_describe_response import (
+    DescribedGroup as DescribedStreamsGroup,
+)
+from ruslo.protocol.messages.streams_group_describe_response import StreamsGroupDescribeResponse
+from ruslo.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
+from ruslo.protocol.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
+from ruslo.protocol.messages.streams_group_topology_description_update_request import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
+from ruslo.protocol.messages.streams_group_topology_description_update_response import (
+    StreamsGroupTopologyDescriptionUpdateResponse,
 )
 from ruslo.protocol.messages.sync_group_request import SyncGroupRequest
 from ruslo.protocol.messages.sync_group_response import SyncGroupResponse
@@ -117,6 +148,28 @@ def error_response(request: Message, api_version: int, code: ErrorCode) -> Messa
             return ConsumerGroupDescribeResponse(
                 groups=[DescribedConsumerGroup(group_id=each, error_code=code) for each in request.group_ids]
             )
+        case StreamsGroupHeartbeatRequest():
+            return StreamsGroupHeartbeatResponse(error_code=code)
+        case StreamsGroupDescribeRequest():
+            return StreamsGroupDescribeResponse(
+                groups=[DescribedStreamsGroup(group_id=each, error_code=code) for each in request.group_ids]
+            )
+        case StreamsGroupTopologyDescriptionUpdateRequest():
+            return StreamsGroupTopologyDescriptionUpdateResponse(error_code=code)
+        case ShareGroupHeartbeatRequest():
+            return ShareGroupHeartbeatResponse(error_code=code)
+        case ShareGroupDescribeRequest():
+            return ShareGroupDescribeResponse(
+                groups=[DescribedShareGroup(group_id=each, error_code=code) for each in request.group_ids]
+            )
+        case DescribeShareGroupOffsetsRequest():
+            return DescribeShareGroupOffsetsResponse(
+                groups=[DescribedOffsets(group_id=each.group_id, error_code=code) for each in request.groups]
+            )
+        case AlterShareGroupOffsetsRequest():
+            return AlterShareGroupOffsetsResponse(error_code=code)
+        case DeleteShareGroupOffsetsRequest():
+            return DeleteShareGroupOffsetsResponse(error_code=code)
     raise TypeError(f"{type(request).__name__} is not a request for a group coordinator")
 
 

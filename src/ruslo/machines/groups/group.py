@@ -8,14 +8,22 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from ruslo.machines.groups.records import GroupRecord
+from ruslo.machines.groups.topics_view import TopicInfo
 from ruslo.model.errors import ErrorCode
-from ruslo.model.ids import Uuid
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
+STREAMS = "streams"
+SHARE = "share"
 
 CONSUMER_PROTOCOL = "consumer"
 """The protocol type of groups whose subscriptions the coordinator can read."""
+STREAMS_PROTOCOL = "streams"
+
+
+def not_found(group_id: str, group: object = None, kind: str = "") -> str:
+    """Kafka's words, which its tools show: there is no such group, or ``group`` is not one of that kind."""
+    return f"Group {group_id} not found." if group is None else f"Group {group_id} is not a {kind} group."
 
 
 class Committer(NamedTuple):
@@ -28,8 +36,13 @@ class Committer(NamedTuple):
     api_version: int
     transactional: bool
     """Whether the request is TxnOffsetCommit."""
-    partitions: Callable[[], Iterable[tuple[Uuid, int]]]
-    """The committed topic ids and partitions; called only if the check needs them."""
+    partitions: Callable[[], Iterable[tuple[TopicInfo, int]]]
+    """The committed topics and partitions; called only if the check needs them."""
+
+    @property
+    def is_anonymous_transaction(self) -> bool:
+        """Whether a transaction commits without naming a member."""
+        return self.transactional and self.epoch == -1 and not self.member_id and self.instance_id is None
 
 
 @dataclass(slots=True, eq=False)
@@ -37,7 +50,9 @@ class Group(ABC):
     """One group of any type. There is no state Dead: a deleted group is not in the shard."""
 
     kind: ClassVar[str]
-    """The type in ListGroups: ``classic`` or ``consumer``."""
+    """The type in ListGroups: ``classic``, ``consumer`` …."""
+    expires: ClassVar[bool] = True
+    """Whether the group is removed when it is empty and all of its offsets have expired."""
 
     group_id: str
 

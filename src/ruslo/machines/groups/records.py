@@ -1,12 +1,14 @@
 """The records of ``__consumer_offsets``: a key, and a value or a tombstone.
 
-| type | contains                                    | value version written              |
-|------|---------------------------------------------|------------------------------------|
-| 0    | an offset, in the oldest format             | never written                      |
-| 1    | an offset                                   | 4; 1 with an expire timestamp      |
-| 2    | a classic group                             | 3                                  |
-| 3-8  | a consumer group (KIP-848) and its members  | 0                                  |
-| 16   | a resolved regular expression               | 0                                  |
+| type  | contains                                    | value version written              |
+|-------|---------------------------------------------|------------------------------------|
+| 0     | an offset, in the oldest format             | never written                      |
+| 1     | an offset                                   | 4; 1 with an expire timestamp      |
+| 2     | a classic group                             | 3                                  |
+| 3-8   | a consumer group (KIP-848) and its members  | 0                                  |
+| 10-15 | a share group (KIP-932) and its members     | 0                                  |
+| 16    | a resolved regular expression               | 0                                  |
+| 17-23 | a streams group (KIP-1071) and its members  | 0                                  |
 
 The versions are those of Apache Kafka 4.3, so either system reads the log of the other.
 """
@@ -27,6 +29,8 @@ LEGACY_OFFSET = 0
 OFFSET = 1
 CLASSIC_GROUP = 2
 CONSUMER_GROUP_TYPES = frozenset({3, 4, 5, 6, 7, 8, 16})
+STREAMS_GROUP_TYPES = frozenset({17, 19, 20, 21, 22, 23})
+SHARE_GROUP_TYPES = frozenset({10, 11, 12, 13, 14, 15})
 
 OFFSET_VERSION = 4
 OFFSET_WITH_EXPIRY_VERSION = 1
@@ -62,7 +66,7 @@ class EndTxnMarker(NamedTuple):
 
 
 def consumer_record(key: Message, value: Message) -> GroupRecord:
-    """A record of one of the types 3-8 and 16."""
+    """A record of one of the types from 3 on."""
     return GroupRecord(key, value, CONSUMER_RECORD_VERSION)
 
 

@@ -5,8 +5,16 @@ from __future__ import annotations
 from ruslo.machines.groups.classic.group import ClassicGroup
 from ruslo.machines.groups.consumer import replay as consumer_replay
 from ruslo.machines.groups.offsets.store import CommittedOffset
-from ruslo.machines.groups.records import CONSUMER_GROUP_TYPES, EndTxnMarker, GroupRecord
+from ruslo.machines.groups.records import (
+    CONSUMER_GROUP_TYPES,
+    SHARE_GROUP_TYPES,
+    STREAMS_GROUP_TYPES,
+    EndTxnMarker,
+    GroupRecord,
+)
+from ruslo.machines.groups.share import replay as share_replay
 from ruslo.machines.groups.state import ShardState
+from ruslo.machines.groups.streams import replay as streams_replay
 from ruslo.protocol.messages.group_metadata_key import GroupMetadataKey
 from ruslo.protocol.messages.group_metadata_value import GroupMetadataValue
 from ruslo.protocol.messages.legacy_offset_commit_key import LegacyOffsetCommitKey
@@ -27,6 +35,10 @@ def replay(shard: ShardState, record: GroupRecord | EndTxnMarker, offset: int) -
         _replay_classic_group(shard, key.group, record)
     elif key.API_KEY in CONSUMER_GROUP_TYPES:
         consumer_replay.replay(shard.groups, record)
+    elif key.API_KEY in STREAMS_GROUP_TYPES:
+        streams_replay.replay(shard, record)
+    elif key.API_KEY in SHARE_GROUP_TYPES:
+        share_replay.replay(shard.groups, record)
     # Other types belong to kinds of groups that this release does not serve; they stay in the log.
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from ruslo.machines.groups.group import CONSUMER
+from ruslo.machines.groups.group import CONSUMER, STREAMS
+from ruslo.machines.groups.streams.settings import StreamsGroupConfig, StreamsSettings
 
 INT_MAX = 2**31 - 1
 _NONE: Mapping[str, str] = MappingProxyType({})
@@ -25,7 +26,7 @@ class GroupSettings:
     max_size: int = INT_MAX
 
     # Consumer groups (KIP-848).
-    rebalance_protocols: frozenset[str] = frozenset({"classic", "consumer"})
+    rebalance_protocols: frozenset[str] = frozenset({"classic", "consumer", "streams"})
     group_version: int = 1
     """The finalized level of the feature ``group.version``; 0 disables consumer groups."""
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
@@ -42,6 +43,22 @@ class GroupSettings:
     consumer_migration_policy: str = "bidirectional"
     consumer_regex_refresh_interval_ms: int = 600_000
 
+    streams: StreamsSettings = field(default_factory=StreamsSettings)
+    # Share groups (KIP-932).
+    share_version: int = 1
+    """The finalized level of the feature ``share.version``; 0 disables share groups."""
+    share_session_timeout_ms: int = 45_000
+    share_min_session_timeout_ms: int = 45_000
+    share_max_session_timeout_ms: int = 60_000
+    share_heartbeat_interval_ms: int = 5_000
+    share_min_heartbeat_interval_ms: int = 5_000
+    share_max_heartbeat_interval_ms: int = 15_000
+    share_assignment_interval_ms: int = 1_000
+    share_min_assignment_interval_ms: int = 0
+    share_max_assignment_interval_ms: int = 15_000
+    share_max_size: int = 200
+    share_initialize_retry_interval_ms: int = 30_000
+
     # Offsets.
     offset_metadata_max_chars: int = 4_096
     """``offset.metadata.max.bytes``, which Kafka counts in UTF-16 units, not bytes."""
@@ -54,6 +71,13 @@ class GroupSettings:
     @property
     def has_consumer_groups(self) -> bool:
         return CONSUMER in self.rebalance_protocols and self.group_version >= 1
+
+    @property
+    def has_streams_groups(self) -> bool:
+        return STREAMS in self.rebalance_protocols and self.streams.version >= 1
+
+    def streams_config_of(self, group_id: str) -> StreamsGroupConfig:
+        return self.streams.of_group(self.group_overrides(group_id))
 
     def consumer_session_timeout_of(self, group_id: str) -> int:
         return self._override(
@@ -80,6 +104,38 @@ class GroupSettings:
             self.consumer_assignment_interval_ms,
             self.consumer_min_assignment_interval_ms,
             self.consumer_max_assignment_interval_ms,
+        )
+
+    @property
+    def has_share_groups(self) -> bool:
+        # Unlike consumer groups they do not depend on ``group.coordinator.rebalance.protocols``.
+        return self.share_version >= 1
+
+    def share_session_timeout_of(self, group_id: str) -> int:
+        return self._override(
+            group_id,
+            "share.session.timeout.ms",
+            self.share_session_timeout_ms,
+            self.share_min_session_timeout_ms,
+            self.share_max_session_timeout_ms,
+        )
+
+    def share_heartbeat_interval_of(self, group_id: str) -> int:
+        return self._override(
+            group_id,
+            "share.heartbeat.interval.ms",
+            self.share_heartbeat_interval_ms,
+            self.share_min_heartbeat_interval_ms,
+            self.share_max_heartbeat_interval_ms,
+        )
+
+    def share_assignment_interval_of(self, group_id: str) -> int:
+        return self._override(
+            group_id,
+            "share.assignment.interval.ms",
+            self.share_assignment_interval_ms,
+            self.share_min_assignment_interval_ms,
+            self.share_max_assignment_interval_ms,
         )
 
     def _override(self, group_id: str, key: str, default: int, low: int, high: int) -> int:

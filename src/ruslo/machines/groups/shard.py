@@ -11,9 +11,11 @@ reverts it when the record could not be written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import TypeGuard
 
+from ruslo.machines.assignors.streams.builtin import BUILTIN_TASK_ASSIGNORS
+from ruslo.machines.assignors.streams.model import TaskAssignor
 from ruslo.machines.groups import admin
 from ruslo.machines.groups import replay as records_replay
 from ruslo.machines.groups.classic import heartbeat as classic_heartbeat
@@ -51,11 +53,27 @@ from ruslo.machines.groups.outcome import (
 )
 from ruslo.machines.groups.records import EndTxnMarker, GroupRecord
 from ruslo.machines.groups.settings import GroupSettings
+from ruslo.machines.groups.share import deletion as share_deletion
+from ruslo.machines.groups.share import describe as share_describe
+from ruslo.machines.groups.share import heartbeat as share_heartbeat
+from ruslo.machines.groups.share import lifecycle as share_lifecycle
+from ruslo.machines.groups.share import offsets as share_offsets
+from ruslo.machines.groups.share import pending as share_pending
+from ruslo.machines.groups.share.events import ShareStateDeleted, ShareStateInitialized
+from ruslo.machines.groups.share.group import ShareGroup
 from ruslo.machines.groups.state import ShardState
+from ruslo.machines.groups.streams import describe as streams_describe
+from ruslo.machines.groups.streams import descriptions as streams_descriptions
+from ruslo.machines.groups.streams import heartbeat as streams_heartbeat
+from ruslo.machines.groups.streams import lifecycle as streams_lifecycle
+from ruslo.machines.groups.streams import target as streams_target
+from ruslo.machines.groups.streams import timers as streams_timers
+from ruslo.machines.groups.streams.group import StreamsGroup
 from ruslo.machines.groups.timers import TimerKind
 from ruslo.machines.groups.topics_view import TopicsView
 from ruslo.machines.machine import (
     MAX_ITEMS_PER_EVENT,
+    AppendCommitted,
     AppendFailed,
     Instant,
     Loaded,
@@ -63,15 +81,17 @@ from ruslo.machines.machine import (
     Reply,
     Requested,
     TimerFired,
-    Unloaded,
 )
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid, random_uuid
 from ruslo.protocol.message import Message
+from ruslo.protocol.messages.alter_share_group_offsets_request import AlterShareGroupOffsetsRequest
 from ruslo.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from ruslo.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from ruslo.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from ruslo.protocol.messages.delete_share_group_offsets_request import DeleteShareGroupOffsetsRequest
 from ruslo.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from ruslo.protocol.messages.describe_share_group_offsets_request import DescribeShareGroupOffsetsRequest
 from ruslo.protocol.messages.heartbeat_request import HeartbeatRequest
 from ruslo.protocol.messages.join_group_request import JoinGroupRequest
 from ruslo.protocol.messages.leave_group_request import LeaveGroupRequest
@@ -79,6 +99,13 @@ from ruslo.protocol.messages.list_groups_request import ListGroupsRequest
 from ruslo.protocol.messages.offset_commit_request import OffsetCommitRequest
 from ruslo.protocol.messages.offset_delete_request import OffsetDeleteRequest
 from ruslo.protocol.messages.offset_fetch_request import OffsetFetchRequest
+from ruslo.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
+from ruslo.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from ruslo.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
+from ruslo.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
+from ruslo.protocol.messages.streams_group_topology_description_update_request import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
 from ruslo.protocol.messages.sync_group_request import SyncGroupRequest
 from ruslo.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
 
@@ -90,8 +117,9 @@ class GroupShard:
         assignors: AssignorPort,
         topics: TopicsView | None = None,
         random_uuid: Callable[[], Uuid] = random_uuid,
+        task_assignors: Mapping[str, TaskAssignor] = BUILTIN_TASK_ASSIGNORS,
     ) -> None:
-        self.state = ShardState(settings, assignors, topics, random_uuid)
+        self.state = ShardState(settings, assignors, topics, random_uuid, task_assignors)
         self._sweeps = Sweeps()
 
     def change_settings(self, settings: GroupSettings) -> None:
@@ -115,12 +143,21 @@ class GroupShard:
         if isinstance(event, RegexResolved):
             return consumer_lifecycle.regex_resolved(state, event, now_ms)
         if isinstance(event, TargetComputed):
+            group = state.groups.get(event.group_id)
+            if isinstance(group, StreamsGroup):
+                return streams_target.computed(state, group, event, now_ms)
             return consumer_lifecycle.target_computed(state, event, now_ms)
+        if isinstance(event, AppendCommitted):
+            # Most outcomes have none of these effects.
+            due = (effect for each in event.outcomes for effect in each.effects_on_commit)
+            return Outcome(effects=list(due))
+        if isinstance(event, ShareStateInitialized):
+            return share_offsets.altered(state, event)
+        if isinstance(event, ShareStateDeleted):
+            return share_deletion.deleted(state, event)
         if isinstance(event, Loaded):
             return self._load(now_ms)
-        if isinstance(event, Unloaded):
-            return self._unload()
-        return Outcome()
+        return self._unload()
 
     def replay(self, record: GroupRecord | EndTxnMarker, offset: int) -> None:
         """Apply one record or transaction marker.
@@ -151,7 +188,10 @@ class GroupShard:
         for group in list(state.groups.values()):
             if isinstance(group, ClassicGroup):
                 outcome.add(classic_timers.loaded(state, group, now_ms))
+            elif isinstance(group, StreamsGroup):
+                streams_lifecycle.loaded(state, group, now_ms)
         outcome.add(consumer_lifecycle.loaded(state, now_ms))
+        share_lifecycle.loaded(state, now_ms)
         self._sweeps.start(state, now_ms)
         return outcome
 
@@ -159,7 +199,7 @@ class GroupShard:
         state = self.state
         state.active = False
         state.timers.clear()
-        replies: list[GroupReply] = []
+        replies: list[GroupReply] = share_pending.drop_all(state)
         for group in state.groups.values():
             if isinstance(group, ClassicGroup):
                 replies += group.drop_parked(ErrorCode.NOT_COORDINATOR)
@@ -172,6 +212,8 @@ class GroupShard:
             return Outcome()
         if event.deleted_topics:
             self._sweeps.topics_deleted(state, event.deleted_topics, now_ms)
+        streams_lifecycle.topics_changed(state, event.changed_topics)
+        share_lifecycle.topics_changed(state, event.changed_topics, event.deleted_topic_ids, now_ms)
         return consumer_lifecycle.topics_changed(state, event.changed_topics, now_ms)
 
     def _fire(self, now_ms: int) -> GroupOutcome:
@@ -191,6 +233,10 @@ class GroupShard:
                 outcome.add(classic_timers.fired(state, group, key.member_id, key.kind, now_ms))
             elif isinstance(group, ConsumerGroup):
                 outcome.add(consumer_timers.fired(state, group, key.member_id, key.kind, now_ms))
+            elif isinstance(group, StreamsGroup):
+                outcome.add(streams_timers.fired(state, group, key.member_id, key.kind, now_ms))
+            elif isinstance(group, ShareGroup):
+                outcome.add(share_lifecycle.fired(state, group, key.member_id, key.kind))
         return outcome
 
     # -- requests --------------------------------------------------------------------------------------------
@@ -207,6 +253,8 @@ class GroupShard:
                 return classic_heartbeat.handle(state, _classic(group), request, token, now_ms)
             case ConsumerGroupHeartbeatRequest():
                 return consumer_heartbeat.handle(state, request, info, token, now_ms)
+            case StreamsGroupHeartbeatRequest():
+                return streams_heartbeat.handle(state, request, info, token, now_ms)
             case OffsetFetchRequest():
                 return respond(token, offset_fetch.fetch(state, request, info))
             case JoinGroupRequest():
@@ -232,10 +280,24 @@ class GroupShard:
                 return respond(token, admin.describe_groups(state, request, info))
             case ConsumerGroupDescribeRequest():
                 return respond(token, consumer_describe.handle(state, request))
+            case StreamsGroupDescribeRequest():
+                return respond(token, streams_describe.handle(state, request, info))
+            case StreamsGroupTopologyDescriptionUpdateRequest():
+                return respond(token, streams_descriptions.handle(state, request))
             case DeleteGroupsRequest():
-                return _written(token, *admin.delete_groups(state, request))
+                return share_deletion.delete_groups(state, request, token)
             case OffsetDeleteRequest():
                 return _written(token, *offset_delete.delete(state, request))
+            case ShareGroupHeartbeatRequest():
+                return share_heartbeat.handle(state, request, info, token, now_ms)
+            case ShareGroupDescribeRequest():
+                return respond(token, share_describe.handle(state, request))
+            case DescribeShareGroupOffsetsRequest():
+                return respond(token, share_describe.initialized_partitions(state, request))
+            case AlterShareGroupOffsetsRequest():
+                return share_offsets.alter(state, request, token, now_ms)
+            case DeleteShareGroupOffsetsRequest():
+                return share_offsets.delete(state, request, token)
         unsupported = f"{type(request).__name__} is not served by group coordinators"
         return respond(token, KafkaError(ErrorCode.UNSUPPORTED_VERSION, unsupported))
 

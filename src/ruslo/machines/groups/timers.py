@@ -29,6 +29,8 @@ class TimerKind(enum.IntEnum):
     """A consumer group's regular expressions are resolved again."""
     ASSIGNMENT = 10
     """A consumer group's next target assignment may be computed."""
+    SHARE_TOPICS_DELETED = 11
+    """States of deleted topics are still to be removed from a share group."""
 
 
 class TimerKey(NamedTuple):

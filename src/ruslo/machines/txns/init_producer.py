@@ -1,7 +1,8 @@
 """InitProducerId: gives a producer its id and epoch, and fences earlier producers of the transactional id.
 
 v3: the producer may send its current id and epoch to recover from an error (KIP-360). v4 adds
-PRODUCER_FENCED. v6 (two-phase commit) is not stable and not served.
+PRODUCER_FENCED. v6, which is not stable: the transactions of a producer with two-phase commit do not time
+out (KIP-939). Keeping a prepared transaction is not part of Apache Kafka 4.3 either.
 
 The first matching row applies; idle is Empty, CompleteCommit or CompleteAbort:
 
@@ -9,7 +10,9 @@ The first matching row applies; idle is Empty, CompleteCommit or CompleteAbort:
 |--------------------------------------------------------|---------------------------------------------|
 | only one of id and epoch given; transactional id ""    | INVALID_REQUEST                             |
 | transactional id null                                  | a new producer id; needs no coordinator     |
-| timeout not positive or too long                       | INVALID_TRANSACTION_TIMEOUT                 |
+| two-phase commit, which the broker does not allow      | TRANSACTIONAL_ID_AUTHORIZATION_FAILED       |
+| keep the prepared transaction                          | UNSUPPORTED_VERSION                         |
+| timeout not positive or too long; no two-phase commit  | INVALID_TRANSACTION_TIMEOUT                 |
 | unknown transactional id                               | a new producer id, epoch 0                  |
 | a transition is pending, Prepare*                      | CONCURRENT_TRANSACTIONS                     |
 | given id is neither current, nor exhausted previous id | PRODUCER_FENCED                             |
@@ -33,6 +36,7 @@ from ruslo.machines.txns.metadata import (
     NO_EPOCH,
     NO_PRODUCER_ID,
     NO_TIME,
+    NO_TIMEOUT_MS,
     TxnMetadata,
 )
 from ruslo.machines.txns.outcome import TxnOutcome, reject
@@ -53,9 +57,13 @@ def check(request: InitProducerIdRequest, settings: TxnSettings) -> ErrorCode:
         return ErrorCode.INVALID_REQUEST
     if request.transactional_id == "":
         return ErrorCode.INVALID_REQUEST
-    if request.transactional_id is not None and not (
-        0 < request.transaction_timeout_ms <= settings.max_timeout_ms
-    ):
+    if request.transactional_id is None:
+        return ErrorCode.NONE
+    if request.enable2_pc and not settings.two_phase_commit:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if request.keep_prepared_txn:
+        return ErrorCode.UNSUPPORTED_VERSION
+    if not request.enable2_pc and not 0 < request.transaction_timeout_ms <= settings.max_timeout_ms:
         return ErrorCode.INVALID_TRANSACTION_TIMEOUT
     return ErrorCode.NONE
 
@@ -169,7 +177,7 @@ def _initialize(
         state.wall_ms,
         producer_id=producer_id,
         epoch=epoch,
-        timeout_ms=request.transaction_timeout_ms,
+        timeout_ms=NO_TIMEOUT_MS if request.enable2_pc else request.transaction_timeout_ms,
         start_ms=NO_TIME,
         partitions=frozenset(),
     )

@@ -11,6 +11,8 @@ NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 NO_TIME = -1
 LAST_EPOCH = 32_767
+NO_TIMEOUT_MS = 2_147_483_647
+"""The timeout of a two-phase commit transaction, which only its producer or an operator ends (KIP-939)."""
 EXHAUSTED_FROM = LAST_EPOCH - 1
 """No producer gets the last epoch: it is reserved for the markers of the last transaction."""
 
@@ -34,6 +36,10 @@ class TxnMetadata(NamedTuple):
     @property
     def is_exhausted(self) -> bool:
         return self.epoch >= EXHAUSTED_FROM
+
+    @property
+    def times_out(self) -> bool:
+        return self.timeout_ms != NO_TIMEOUT_MS
 
     def moved(
         self,

@@ -14,6 +14,8 @@ class TxnSettings:
     """Finalized level of the feature ``transaction.version``."""
     max_timeout_ms: int = 900_000
     """``transaction.max.timeout.ms``."""
+    two_phase_commit: bool = False
+    """``transaction.two.phase.commit.enable`` (KIP-939)."""
     abort_retry_interval_ms: int = 10_000
     """``transaction.abort.timed.out.transaction.cleanup.interval.ms``. A transaction is aborted as soon as it
     times out; this is the retry interval of an abort that could not be written."""

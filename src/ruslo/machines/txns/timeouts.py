@@ -19,13 +19,15 @@ def start_timeout(state: ShardState, transaction: Transaction) -> None:
 
     Timers are not cancelled: one that fires and finds no ongoing transaction does nothing.
     """
-    if transaction.metadata.state is TxnState.ONGOING:
+    metadata = transaction.metadata
+    if metadata.state is TxnState.ONGOING and metadata.times_out:
         state.timers.set(_abort_key(transaction), _deadline_ms(state, transaction))
 
 
 def retry_timeout(state: ShardState, transaction: Transaction) -> None:
     """As ``start_timeout`` after a failed append: wait at least the retry interval."""
-    if transaction.metadata.state is TxnState.ONGOING:
+    metadata = transaction.metadata
+    if metadata.state is TxnState.ONGOING and metadata.times_out:
         retry_ms = state.now_ms + state.settings.abort_retry_interval_ms
         state.timers.set(_abort_key(transaction), max(_deadline_ms(state, transaction), retry_ms))
 
@@ -37,7 +39,8 @@ def abort_timed_out(
     if transaction is None or transaction.pending is not None:
         # The end of the pending transition sets the timer again.
         return Outcome()
-    if transaction.metadata.state is not TxnState.ONGOING:
+    metadata = transaction.metadata
+    if metadata.state is not TxnState.ONGOING or not metadata.times_out:
         return Outcome()
     if _deadline_ms(state, transaction) > state.now_ms:
         start_timeout(state, transaction)

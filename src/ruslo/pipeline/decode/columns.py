@@ -47,6 +47,11 @@ def offset_column(rows: Rows, first: int, last: int) -> pa.Array:
     return pa.array(rows.offsets[first:last])
 
 
+def delivery_count_column(rows: Rows, first: int, last: int) -> pa.Array:
+    assert rows.delivery_counts is not None, "the query reads as a share group"
+    return pa.array(rows.delivery_counts[first:last])
+
+
 def timestamp_column(rows: Rows, first: int, last: int) -> pa.Array:
     """Spark's timestamps are microseconds; times outside their range are clipped."""
     milliseconds = np.clip(rows.timestamps[first:last], -_MAX_MS, _MAX_MS)

@@ -54,6 +54,8 @@ class Rows:
     value_at: Int64s
     value_lengths: Int32s
     header_at: Int64s
+    delivery_counts: Int32s | None = None
+    """How often a share group has delivered the records; None in other queries."""
 
     def __len__(self) -> int:
         return len(self.offsets)

@@ -2,7 +2,8 @@
 
 Options have the names of Spark's Kafka connector where it has them. These exist only here: ``isolation``,
 ``scan``, ``columns``, the ``…Bytes…`` and ``…PerTopic`` limits, ``bytesPerTask``, the payload formats with
-``onDecodeError``, ``deadLetterTopic``, ``stagingPath`` and ``sinkName``, and ``pushFilters``.
+``onDecodeError``, ``deadLetterTopic``, ``stagingPath`` and ``sinkName``, ``pushFilters``, and those of
+share groups, ``share.…``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from ruslo.pipeline.option_values import OptionValues
 from ruslo.pipeline.source import limits, subscription
 from ruslo.pipeline.source.limits import NO_LIMITS, TriggerLimits, parse_limits
 from ruslo.pipeline.source.positions import EARLIEST, LATEST, Positions, parse_ending, parse_starting, refuse
+from ruslo.pipeline.source.share import options as share_options
+from ruslo.pipeline.source.share.options import ShareOptions, parse_share
 from ruslo.pipeline.source.subscription import Subscription, parse_subscription
 
 OnDecodeError = Literal["fail", "drop", "column", "deadletter"]
@@ -27,6 +30,7 @@ Scan = Literal["wire", "direct"]
 PLAIN_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 HEADERS_COLUMN: Final = "headers"
 ERROR_COLUMN: Final = "decodeError"
+DELIVERY_COUNT_COLUMN: Final = "delivery_count"
 
 _FORMATS: Final = ("binary", "string", "json", "avro")
 _BYTES_PER_TASK: Final = 128 * 1024 * 1024
@@ -37,6 +41,7 @@ _ENDING: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"
 KNOWN: Final = (
     *subscription.NAMES,
     *limits.OPTIONS,
+    *share_options.NAMES,
     *_ENDING,
     "startingOffsets",
     "startingTimestamp",
@@ -102,6 +107,8 @@ class SourceOptions:
     fetch_bytes: int = _FETCH_BYTES
     push_filters: bool = False
     group_id: str | None = None
+    share: ShareOptions | None = None
+    """The share group that the query is a member of."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool | None) -> SourceOptions:
@@ -121,16 +128,19 @@ class SourceOptions:
             "OnDecodeError", values.choice("onDecodeError", ("fail", "drop", "column", "deadletter"), "fail")
         )
         dead_letters = on_decode_error == "deadletter"
+        subscribed = parse_subscription(values)
+        share = parse_share(values, subscribed, streaming=streaming)
         return cls(
             parse_client_properties(properties),
-            parse_subscription(values),
+            subscribed,
             starting,
             ending,
             values.flag("failOnDataLoss", True),
             parse_limits(values),
-            _reads_committed(values, properties),
+            # A share group acquires only records that its consumers may see.
+            share is None and _reads_committed(values, properties),
             cast("Scan", values.choice("scan", ("wire", "direct"), "wire")),
-            _columns(values, on_decode_error),
+            _columns(values, on_decode_error, counts_deliveries=share is not None),
             key,
             value,
             on_decode_error,
@@ -142,6 +152,7 @@ class SourceOptions:
             int(properties.get("max.partition.fetch.bytes", _FETCH_BYTES)),
             values.flag("pushFilters", False),
             values.text("group.id") or properties.get("group.id"),
+            share,
         )
 
 
@@ -163,8 +174,12 @@ def _reads_committed(values: OptionValues, properties: Mapping[str, str]) -> boo
     return values.choice("isolation", allowed, default) == allowed[0]
 
 
-def _columns(values: OptionValues, on_decode_error: OnDecodeError) -> tuple[str, ...]:
+def _columns(
+    values: OptionValues, on_decode_error: OnDecodeError, *, counts_deliveries: bool
+) -> tuple[str, ...]:
     available = [*PLAIN_COLUMNS]
+    if counts_deliveries:
+        available.append(DELIVERY_COUNT_COLUMN)
     if values.flag("includeHeaders", False):
         available.append(HEADERS_COLUMN)
     if on_decode_error == "column":

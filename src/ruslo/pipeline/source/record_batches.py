@@ -24,6 +24,7 @@ _COLUMNS: Final[dict[str, Callable[[Rows, int, int], pa.Array]]] = {
     "timestamp": columns.timestamp_column,
     "timestampType": columns.timestamp_type_column,
     "headers": columns.headers_column,
+    "delivery_count": columns.delivery_count_column,
 }
 
 

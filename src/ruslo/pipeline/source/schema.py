@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ruslo.pipeline.source.options import ERROR_COLUMN, HEADERS_COLUMN, Payload, SourceOptions
+from ruslo.pipeline.source.options import (
+    DELIVERY_COUNT_COLUMN,
+    ERROR_COLUMN,
+    HEADERS_COLUMN,
+    Payload,
+    SourceOptions,
+)
 
 _TYPES: Final = {
     "topic": "STRING",
@@ -14,6 +20,7 @@ _TYPES: Final = {
     "timestamp": "TIMESTAMP",
     "timestampType": "INT",
     HEADERS_COLUMN: "ARRAY<STRUCT<key: STRING, value: BINARY>>",
+    DELIVERY_COUNT_COLUMN: "INT",
     ERROR_COLUMN: "STRUCT<reason: STRING, key: BINARY, value: BINARY>",
 }
 _WHOLE_TYPE: Final = re.compile(r"\s*(struct|array|map)\s*<", re.IGNORECASE)

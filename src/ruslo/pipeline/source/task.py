@@ -11,29 +11,30 @@ from pyspark import TaskContext
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from ruslo.pipeline.decode.acquired_rows import acquired_rows
 from ruslo.pipeline.source.chunk import Chunk
 from ruslo.pipeline.source.options import SourceOptions
 from ruslo.pipeline.source.payload_stage import PayloadStage
 from ruslo.pipeline.source.planning import OffsetRange
 from ruslo.pipeline.source.record_batches import joined, slices
+from ruslo.pipeline.source.scan_task import ScanTask
 
 _frozen = False
 
 
-def run_task(
-    ranges: tuple[OffsetRange, ...], min_timestamp: int | None, options: SourceOptions, schema: StructType
-) -> Iterator[pa.RecordBatch]:
-    """The rows of the ranges, without batches whose records are all older than ``min_timestamp``."""
+def run_task(task: ScanTask, options: SourceOptions, schema: StructType) -> Iterator[pa.RecordBatch]:
+    """The rows of the task's ranges, without batches whose records are all older than its timestamp."""
     freeze_loaded_objects()
-    return joined(_batches(ranges, min_timestamp, options, to_arrow_schema(schema, timezone="UTC")))
+    return joined(_batches(task, options, to_arrow_schema(schema, timezone="UTC")))
 
 
-def _batches(
-    ranges: tuple[OffsetRange, ...], min_timestamp: int | None, options: SourceOptions, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
+def _batches(task: ScanTask, options: SourceOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     with closing(PayloadStage(options, schema)) as stage:
-        for chunk in _chunks(ranges, options):
-            for rows in chunk.rows(read_committed=options.read_committed, min_timestamp=min_timestamp):
+        for chunk in _chunks(task.ranges, options):
+            acquired = task.acquired.get(chunk.offset_range.partition)
+            for rows in chunk.rows(read_committed=options.read_committed, min_timestamp=task.min_timestamp):
+                if acquired is not None:
+                    rows = acquired_rows(rows, acquired)
                 for first, last in slices(rows):
                     yield stage.batch(chunk.offset_range.partition, rows, first, last)
 

@@ -5,12 +5,21 @@ from __future__ import annotations
 import pytest
 
 from ruslo.broker.dispatch.api_table import HANDLERS, controller_catalog
-from ruslo.broker.handlers import api_versions
+from ruslo.broker.handlers import api_versions, incremental_alter_configs
+from ruslo.machines.controller.config_image import CLIENT_METRICS
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.apis import API_BY_KEY
 from ruslo.protocol.messages.api_versions_request import ApiVersionsRequest
+from ruslo.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from ruslo.protocol.messages.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 from tests.support.brokers.handlers import exchange
 from tests.support.machines.controller_bench import FEATURES, admin_node
+
+TELEMETRY = {"GetTelemetrySubscriptions", "PushTelemetry"}
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -19,7 +28,7 @@ async def test_table(version: int) -> None:
         request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
         response = await exchange(api_versions.handle, node, request, version)
         served = {API_BY_KEY[each.api_key].name: each for each in response.api_keys}
-        assert served.keys() == {"Produce", "Fetch", *HANDLERS}
+        assert served.keys() == {"Produce", "Fetch", *HANDLERS} - TELEMETRY
         assert [each.api_key for each in response.api_keys] == sorted(
             each.api_key for each in response.api_keys
         )
@@ -35,6 +44,47 @@ async def test_table(version: int) -> None:
         assert response.finalized_features_epoch == node.image.offset
         assert supported["metadata.version"] == (7, 30)
         assert ("transaction.version" in supported) == (version >= 4)
+
+
+@pytest.mark.parametrize(("kind", "listener"), [("feature", "PLAINTEXT"), ("api", "CONTROLLER")])
+async def test_unstable_levels_are_announced_where_they_are_enabled(kind: str, listener: str) -> None:
+    async with admin_node({f"unstable.{kind}.versions.enable": "true"}) as node:
+        request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+        newest = {}
+        for each in ("PLAINTEXT", "CONTROLLER"):
+            response = await exchange(api_versions.handle, node, request, listener=each)
+            levels = {feature.name: feature.max_version for feature in response.supported_features}
+            newest[each] = levels["metadata.version"]
+        assert newest == {"PLAINTEXT": 30, "CONTROLLER": 30} | {listener: 31}
+
+
+async def test_telemetry_is_announced_while_there_is_a_subscription() -> None:
+    async with admin_node() as node:
+
+        async def announced() -> set[str]:
+            request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+            response = await exchange(api_versions.handle, node, request, 4)
+            return {API_BY_KEY[each.api_key].name for each in response.api_keys} & TELEMETRY
+
+        async def set_metrics(name: str, value: str | None) -> None:
+            config = AlterableConfig(name="metrics", config_operation=int(value is None), value=value)
+            resource = AlterConfigsResource(
+                resource_type=CLIENT_METRICS, resource_name=name, configs=[config]
+            )
+            request = IncrementalAlterConfigsRequest(resources=[resource])
+            response = await exchange(incremental_alter_configs.handle_at_broker, node, request)
+            assert isinstance(response, IncrementalAlterConfigsResponse)
+            assert response.responses[0].error_code == ErrorCode.NONE
+
+        assert await announced() == set()
+        for name in ("a", "b"):
+            await set_metrics(name, "*")
+        assert await announced() == TELEMETRY
+        assert node.image.copy().configs.client_metrics == {"a", "b"}
+        await set_metrics("a", None)
+        assert await announced() == TELEMETRY
+        await set_metrics("b", None)
+        assert await announced() == set()
 
 
 async def test_controller_listeners_serve_less() -> None:

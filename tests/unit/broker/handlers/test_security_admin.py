@@ -8,6 +8,7 @@ import pytest
 
 from ruslo.broker.dispatch.api_table import CONTROLLER_HANDLERS as HANDLERS_OF_CONTROLLER
 from ruslo.broker.handlers import (
+    alter_client_quotas,
     controller_changes,
     create_acls,
     delete_acls,
@@ -47,6 +48,7 @@ from tests.support.machines.controller_bench import AdminNode, admin_node
 EXACT, DEFAULT, SPECIFIED = range(3)
 # The controller decides requests of many types, so its response has none of its own.
 decide: Any = controller_changes.handle
+alter_quotas_of_clients: Any = alter_client_quotas.handle
 create: Any = create_acls.handle
 delete: Any = delete_acls.handle
 
@@ -138,7 +140,7 @@ async def alter(
     request = alter_quotas.AlterClientQuotasRequest(
         entries=[alter_quotas.EntryData(entity=named, ops=list(ops))], validate_only=validate_only
     )
-    (entry,) = (await exchange(decide, node, request)).entries
+    (entry,) = (await exchange(alter_quotas_of_clients, node, request)).entries
     assert [(each.entity_type, each.entity_name) for each in entry.entity] == list(entity.items())
     return ErrorCode(entry.error_code)
 
@@ -169,6 +171,7 @@ async def test_quotas_are_set_changed_and_removed() -> None:
         ({"user": ""}, quota("producer_byte_rate", 1.0)),
         ({"user": "u", "ip": "::1"}, quota("producer_byte_rate", 1.0)),
         ({"ip": "::1"}, quota("producer_byte_rate", 1.0)),
+        ({"ip": "not a host name"}, quota("connection_creation_rate", 1.0)),
         ({"user": "u"}, quota("connection_creation_rate", 1.0)),
         ({"user": "u"}, quota("nonsense", 1.0)),
         ({"user": "u"}, quota("producer_byte_rate", -1.0)),
@@ -182,6 +185,30 @@ async def test_invalid_quotas_are_rejected(entity: dict[str, str | None], op: al
     async with admin_node() as node:
         assert await alter(node, entity, op) is ErrorCode.INVALID_REQUEST
         assert node.image.security.quotas == {}
+
+
+async def test_entries_beside_a_host_without_an_address_are_decided() -> None:
+    async with admin_node() as node:
+        rate = quota("connection_creation_rate", 1.0)
+        request = alter_quotas.AlterClientQuotasRequest(
+            entries=[
+                alter_quotas.EntryData(
+                    entity=[alter_quotas.EntityData(entity_type="ip", entity_name=host)], ops=[rate]
+                )
+                for host in ("not a host name", "10.0.0.1", "localhost")
+            ]
+        )
+        entries = (await exchange(alter_quotas_of_clients, node, request)).entries
+        codes = {each.entity[0].entity_name: ErrorCode(each.error_code) for each in entries}
+        assert codes == {
+            "not a host name": ErrorCode.INVALID_REQUEST,
+            "10.0.0.1": ErrorCode.NONE,
+            "localhost": ErrorCode.NONE,
+        }
+        assert [entity for (entity,) in node.image.security.quotas] == [
+            ("ip", "10.0.0.1"),
+            ("ip", "localhost"),
+        ]
 
 
 async def test_scram_credentials() -> None:

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ruslo.broker.node.bootstrap_features import (
-    feature_records,
-    initial_features,
-    metadata_version_of,
-    parse_feature,
-)
+from ruslo.broker.node.bootstrap_features import feature_records, initial_features
 from ruslo.model.errors import ConfigError
 
 
@@ -32,12 +27,6 @@ def test_older_releases_have_fewer_features() -> None:
     }
 
 
-def test_release_without_a_step_is_its_last_one() -> None:
-    assert metadata_version_of("3.7") == 19
-    assert metadata_version_of("3.7-IV0") == 15
-    assert metadata_version_of("4.3") == 30
-
-
 def test_requested_levels() -> None:
     levels = initial_features(None, [("share.version", 0), ("kraft.version", 1)], dynamic_quorum=True)
     assert levels["share.version"] == 0
@@ -51,19 +40,13 @@ def test_requested_levels() -> None:
     ]
 
 
-def test_feature_is_written_as_name_and_level() -> None:
-    assert parse_feature("transaction.version=2") == ("transaction.version", 2)
-    for text in ("transaction.version", "transaction.version=", "transaction.version=-1"):
-        with pytest.raises(ConfigError, match="Write name=level"):
-            parse_feature(text)
-
-
 @pytest.mark.parametrize(
     ("release", "requested", "dynamic", "problem"),
     [
         ("9.9", [], False, "Unknown release version"),
         ("4.3", [("metadata.version", 30)], False, "Give one"),
-        (None, [("metadata.version", 99)], False, "Choose one from 7 to 30"),
+        (None, [("metadata.version", 31)], False, "Choose one from 7 to 30"),
+        ("4.4", [], False, "Unknown release version"),
         (None, [("metadata.version", 6)], False, "Choose one from 7 to 30"),
         (None, [("share.version", 2)], False, "newest level is 1"),
         (None, [("unheard.of", 1)], False, "Unknown feature unheard.of"),
@@ -79,3 +62,11 @@ def test_invalid_levels_are_rejected(
 ) -> None:
     with pytest.raises(ConfigError, match=problem):
         initial_features(release, requested, dynamic_quorum=dynamic)
+
+
+def test_unstable_level_may_be_requested_where_it_is_enabled() -> None:
+    requested = [("metadata.version", 31)]
+    levels = initial_features(None, requested, dynamic_quorum=True, unstable=True)
+    newest = initial_features(None, (), dynamic_quorum=True, unstable=True)
+    assert levels == newest | {"metadata.version": 31}
+    assert newest["metadata.version"] == 30

@@ -159,7 +159,7 @@ def test_invalid_producer_settings(config: dict[str, ClientConfigValue], message
         ({"session.timeout.ms": 20_000, "max.poll.interval.ms": 10_000}, "at least session.timeout.ms"),
         ({"partition.assignment.strategy": "StickyAssignor"}, "'StickyAssignor' is not supported"),
         ({"linger.ms": 5}, "a consumer has no such setting"),
-        ({"share.acquire.mode": "record_limit"}, "does not support share groups"),
+        ({"share.acquire.mode": "record_limit"}, "share groups need ShareConsumer"),
     ],
 )
 def test_invalid_consumer_settings(config: dict[str, ClientConfigValue], message: str) -> None:

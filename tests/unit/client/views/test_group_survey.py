@@ -3,6 +3,7 @@ from __future__ import annotations
 from ruslo.client.admin.group_descriptions import CLASSIC, GroupDescription, GroupMember
 from ruslo.client.admin.group_offsets import Committed, CommittedOffset
 from ruslo.client.admin.groups import GroupListing
+from ruslo.client.admin.share_group_offsets import ShareOffset
 from ruslo.client.views.group_survey import GroupSurvey, TopicReader
 from ruslo.model.topics import TopicPartition
 
@@ -54,6 +55,26 @@ SURVEY = GroupSurvey(
     },
     ends={ORDERS[0]: 10, ORDERS[1]: 10, OTHER: 100},
 )
+SHARING = GroupSurvey(
+    listed=[listed("queue", "share"), listed("hidden", "share")],
+    described={"queue": described("queue", member("a", (ORDERS[0], ORDERS[2]), "orders"))},
+    committed={},
+    ends={},
+    shared={
+        "queue": {
+            ORDERS[0]: ShareOffset(3, 4, None),
+            ORDERS[1]: ShareOffset(None, None, None),
+            OTHER: ShareOffset(1, 7, None),
+        }
+    },
+)
+
+
+def test_share_groups_have_the_lag_that_brokers_return() -> None:
+    assert SHARING.lag("queue") == 11
+    assert SHARING.lag("hidden") is None
+    assert SHARING.readers("orders") == [TopicReader("queue", "Stable", 1, 3, 4)]
+    assert SHARING.unknown == 1
 
 
 def test_readers_have_committed_offsets_subscriptions_or_partitions() -> None:

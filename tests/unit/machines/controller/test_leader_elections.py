@@ -154,6 +154,22 @@ def test_eligible_replica_leads_again_after_elr_was_disabled(clean: bool) -> Non
     assert (partition.elr, partition.last_known_elr) == ((), ())
 
 
+def test_members_of_the_elr_are_not_last_known_once_there_is_a_leader() -> None:
+    bench = MachineBench.started(3)
+    assign_topic(bench, [1, 2, 3], configs={"min.insync.replicas": "3"})
+    epochs = {broker_id: bench.image.cluster.brokers[broker_id].epoch for broker_id in (1, 2, 3)}
+    for broker_id in (1, 2, 3):
+        bench.handle(BrokerGone(broker_id, epochs[broker_id]))
+    (partition,) = bench.image.topics.by_name["t"].partitions
+    assert (partition.isr, partition.elr, partition.last_known_elr) == ((), (1, 2, 3), (3,))
+    bench.join(1, incarnation="b", previous=epochs[1])
+    (partition,) = bench.image.topics.by_name["t"].partitions
+    assert (partition.leader, partition.elr, partition.last_known_elr) == (1, (2, 3), ())
+    bench.join(3, incarnation="b")
+    (partition,) = bench.image.topics.by_name["t"].partitions
+    assert (partition.elr, partition.last_known_elr) == ((2,), (3,)), "it may still have all records"
+
+
 def test_last_leader_before_elr_leads_again_after_a_crash() -> None:
     bench = MachineBench.started(2, features={**FEATURES, "eligible.leader.replicas.version": 0})
     assign_topic(bench, [2])

@@ -116,7 +116,7 @@ def test_absent_group_is_dead(version: int) -> None:
     described = describe(GroupBench(), version=version)
     assert described.group_state == "Dead"
     assert described.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE)
-    assert described.error_message == ("Group 'g' does not exist" if version >= 6 else None)
+    assert described.error_message == ("Group g not found." if version >= 6 else None)
 
 
 def test_delete_removes_offsets_and_the_group() -> None:
@@ -133,7 +133,7 @@ def test_delete_removes_offsets_and_the_group() -> None:
     assert [each.error_message for each in response.results] == [
         None,
         "Group 'at-work' has members. Stop them before you delete the group",
-        "Group 'absent' does not exist",
+        "Group absent not found.",
     ]
     assert [(record.key, record.value) for record in bench.records(written)] == [
         (OffsetCommitKey(group="offsets-only", topic="orders", partition=0), None),

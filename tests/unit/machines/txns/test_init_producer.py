@@ -10,7 +10,7 @@ from ruslo.machines.txns.states import TxnState
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from tests.support.txns.txn_bench import FIRST_PRODUCER_ID, TxnBench
-from tests.support.txns.txn_client import ORDERS_0, TxnClient, init_request
+from tests.support.txns.txn_client import ORDERS_0, TWO_PHASE_INIT, TxnClient, init_request
 
 IDLE = (TxnState.EMPTY, TxnState.COMPLETE_COMMIT, TxnState.COMPLETE_ABORT)
 FENCED_BY_VERSION = [
@@ -52,6 +52,44 @@ def test_idempotent_producer_ignores_producer_id_and_timeout() -> None:
 )
 def test_timeout(timeout_ms: int, code: ErrorCode) -> None:
     assert TxnClient(TxnBench()).init(timeout_ms=timeout_ms) is code
+
+
+# -- two-phase commit (KIP-939) ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("timeout_ms", [0, 1, 900_001])
+def test_two_phase_commit_has_no_timeout(timeout_ms: int) -> None:
+    request = init_request(timeout_ms=timeout_ms)
+    request.enable2_pc = True
+    bench = TxnBench(TxnSettings(two_phase_commit=True))
+    assert bench.call(request, InitProducerIdResponse, TWO_PHASE_INIT).error_code == ErrorCode.NONE
+    value = bench.records()[-1].value
+    assert value is not None
+    assert value.transaction_timeout_ms == 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "enabled", "keep", "code"),
+    [
+        ("t", False, False, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ("t", False, True, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        ("t", True, True, ErrorCode.UNSUPPORTED_VERSION),
+        ("", False, True, ErrorCode.INVALID_REQUEST),
+        (None, False, True, ErrorCode.NONE),
+    ],
+)
+def test_two_phase_commit_that_is_refused(
+    transactional_id: str | None, enabled: bool, keep: bool, code: ErrorCode
+) -> None:
+    request = init_request(transactional_id, timeout_ms=0)
+    request.enable2_pc, request.keep_prepared_txn = True, keep
+    assert check(request, TxnSettings(two_phase_commit=enabled)) is code
+
+
+def test_keeping_a_prepared_transaction_is_not_supported() -> None:
+    request = init_request(timeout_ms=0)
+    request.keep_prepared_txn = True
+    assert check(request, TxnSettings()) is ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_rejected_request_allocates_no_producer_id() -> None:

@@ -44,6 +44,21 @@ def test_transaction_is_aborted_after_its_timeout(tv2: bool) -> None:
     assert value.client_transaction_version == 2, "as version 2 even for a client of version 1"
 
 
+def test_two_phase_commit_transaction_is_never_aborted() -> None:
+    bench = TxnBench(TxnSettings(two_phase_commit=True))
+    client = TxnClient(bench)
+    client.init(timeout_ms=TIMEOUT_MS, two_phase_commit=True)
+    client.add(ORDERS_0)
+    bench.advance(30 * 86_400_000)
+    assert bench.state() is TxnState.ONGOING
+    client.commit()
+    assert bench.state() is TxnState.COMPLETE_COMMIT
+    client.init(timeout_ms=TIMEOUT_MS)
+    client.add(ORDERS_0)
+    bench.advance(TIMEOUT_MS + 1)
+    assert bench.state() is TxnState.COMPLETE_ABORT, "the producer gave two-phase commit up"
+
+
 def test_timeout_counts_from_the_first_partition() -> None:
     bench, client = open_transaction()
     bench.advance(30_000)

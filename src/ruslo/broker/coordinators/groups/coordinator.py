@@ -10,6 +10,7 @@ from ruslo.broker.coordinators.groups.assignor_runner import AssignorRunner
 from ruslo.broker.coordinators.groups.kind import group_kind
 from ruslo.broker.coordinators.groups.queries import GroupQueries
 from ruslo.broker.coordinators.groups.settings import group_settings
+from ruslo.broker.coordinators.groups.share_states import ShareStates
 from ruslo.broker.coordinators.groups.topics_view import ImageTopicsView, changed_topics
 from ruslo.broker.coordinators.runtime.coordinator import Coordinator
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
@@ -22,7 +23,7 @@ from ruslo.broker.security.authorization import Authorization
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.controller.config_image import GROUP
 from ruslo.machines.controller.delta import MetadataDelta
-from ruslo.machines.controller.feature_image import GROUP_VERSION
+from ruslo.machines.controller.feature_image import GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.ports import InlineAssignors
@@ -31,15 +32,38 @@ from ruslo.machines.groups.events import MetadataChanged, RequestInfo
 from ruslo.machines.groups.settings import GroupSettings
 from ruslo.machines.groups.shard import GroupShard
 from ruslo.machines.groups.state import ShardState
+from ruslo.machines.groups.streams.configured_topology import InternalTopic
+from ruslo.machines.groups.streams.group import StreamsGroup
+from ruslo.machines.groups.streams.internal_topics import missing_internal_topics
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import Uuid
 from ruslo.protocol.message import Message
+from ruslo.protocol.messages.alter_share_group_offsets_request import AlterShareGroupOffsetsRequest
 from ruslo.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from ruslo.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from ruslo.protocol.messages.delete_share_group_offsets_request import DeleteShareGroupOffsetsRequest
 from ruslo.protocol.messages.offset_fetch_request import OffsetFetchRequest
+from ruslo.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
+from ruslo.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from ruslo.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
+from ruslo.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest
+from ruslo.protocol.messages.streams_group_topology_description_update_request import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
 
 _CONSUMER_GROUP_REQUESTS = (ConsumerGroupHeartbeatRequest, ConsumerGroupDescribeRequest)
+_SHARE_GROUP_REQUESTS = (
+    ShareGroupHeartbeatRequest,
+    ShareGroupDescribeRequest,
+    AlterShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequest,
+)
+_STREAMS_GROUP_REQUESTS = (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupDescribeRequest,
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
 
 
 class GroupCoordinator(Coordinator[GroupShard]):
@@ -52,6 +76,7 @@ class GroupCoordinator(Coordinator[GroupShard]):
         clock: Clock,
         scheduler: Scheduler,
         *,
+        share_states: ShareStates,
         has_session: Callable[[], bool],
         new_uuid: Callable[[], Uuid],
         authorization: Authorization | None = None,
@@ -67,7 +92,9 @@ class GroupCoordinator(Coordinator[GroupShard]):
         self._topics = ImageTopicsView(metadata)
         names = config.list("group.consumer.assignors")
         runner = AssignorRunner(load_assignors(names), config.int("ruslo.group.assignor.timeout.ms"))
-        self._queries = GroupQueries(runner, partitions, self._topics, clock, scheduler, authorization)
+        self._queries = GroupQueries(
+            runner, partitions, self._topics, clock, scheduler, share_states, authorization
+        )
         self._assignors = InlineAssignors()
         self._settings = self._current_settings()
         kind = group_kind(
@@ -98,10 +125,21 @@ class GroupCoordinator(Coordinator[GroupShard]):
         if isinstance(request, _CONSUMER_GROUP_REQUESTS) and not self._settings.has_consumer_groups:
             # Any broker responds so, as in Kafka: the client need not find the coordinator.
             return error_response(request, version, ErrorCode.UNSUPPORTED_VERSION)
+        if isinstance(request, _STREAMS_GROUP_REQUESTS) and not self._settings.has_streams_groups:
+            return error_response(request, version, ErrorCode.UNSUPPORTED_VERSION)
+        if isinstance(request, _SHARE_GROUP_REQUESTS) and not self._settings.has_share_groups:
+            return error_response(request, version, ErrorCode.UNSUPPORTED_VERSION)
         if isinstance(request, OffsetFetchRequest) and not self._may_read_offsets(partition):
             return error_response(request, version, ErrorCode.NOT_COORDINATOR)
         info = RequestInfo(version, context.client_id or "", f"/{context.peer_host}", context.principal)
         return self.submit_to_shard(partition, request, version, info)
+
+    def require_share_groups(self) -> None:
+        """Raise KafkaError if the cluster's ``share.version`` disables share groups."""
+        if not self._settings.has_share_groups:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION, "Share groups are disabled. Upgrade the feature share.version."
+            )
 
     def _may_read_offsets(self, index: int) -> bool:
         """Whether this node is surely the coordinator.
@@ -133,27 +171,34 @@ class GroupCoordinator(Coordinator[GroupShard]):
         """The failure of the group's last assignment; None if it succeeded."""
         shard = self.shard_of(group_id)
         group = None if shard is None else shard.state.groups.get(group_id)
-        if not isinstance(group, ConsumerGroup) or group.failure is None:
+        if not isinstance(group, ConsumerGroup | StreamsGroup) or group.failure is None:
             return None
         return f"{group.failure.assignor} {group.failure.message}"
+
+    def missing_internal_topics(self, group_id: str) -> tuple[InternalTopic, ...]:
+        """The internal topics that a streams group waits for."""
+        shard = self.shard_of(group_id)
+        return () if shard is None else missing_internal_topics(shard.state, group_id)
 
     # -- metadata --------------------------------------------------------------------------------------------
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self._topics.forget(delta)
-        if GROUP_VERSION in delta.changed_features:
+        if not {GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION}.isdisjoint(delta.changed_features):
             self._reconfigure()
         super().apply(delta, image)
         changed = changed_topics(delta, image)
         if changed:
             deleted = frozenset(topic.name for topic in delta.deleted_topics.values())
-            self.broadcast(MetadataChanged(self._topics, changed, deleted))
+            self.broadcast(MetadataChanged(self._topics, changed, deleted, frozenset(delta.deleted_topics)))
 
     def _current_settings(self) -> GroupSettings:
         return group_settings(
             self._dynamic_config.current,
             self._metadata.image.features.level(GROUP_VERSION),
+            self._metadata.image.features.level(STREAMS_VERSION),
             lambda group_id: self._metadata.image.configs.of(GROUP, group_id),
+            share_version=self._metadata.image.features.level(SHARE_VERSION),
         )
 
     def _reconfigure(self) -> None:

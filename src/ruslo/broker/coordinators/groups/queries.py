@@ -1,4 +1,4 @@
-"""Executes the queries of group shards: topics that match a regular expression, and target assignments.
+"""Executes the queries of group shards: regular expressions, target assignments, states of share groups.
 
 The result of a query is another event of its shard.
 """
@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from ruslo.broker.coordinators.groups.assignor_runner import AssignorRunner
 from ruslo.broker.coordinators.groups.lags import with_lags
+from ruslo.broker.coordinators.groups.share_states import ShareStates
 from ruslo.broker.coordinators.runtime.shard import CoordinatorShard
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.requests.access import OPEN, Access
@@ -20,10 +21,12 @@ from ruslo.broker.scheduling.background_tasks import BackgroundTasks
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler
 from ruslo.broker.security.authorization import Authorization, access_of
 from ruslo.machines.assignors.spec import GroupSpec
+from ruslo.machines.assignors.streams.model import TaskAssignment, TaskAssignorError
 from ruslo.machines.groups.consumer.patterns import matching_topics
-from ruslo.machines.groups.consumer.ports import AssignorFailure
+from ruslo.machines.groups.consumer.ports import AssignorFailure, AssignorResult
 from ruslo.machines.groups.events import (
     ComputeTarget,
+    ComputeTasks,
     GroupQuery,
     RegexResolved,
     ResolvedRegex,
@@ -48,15 +51,25 @@ class GroupQueries:
     _topics: TopicsView
     _clock: Clock
     _scheduler: Scheduler
+    _share_states: ShareStates
     _authorization: Authorization | None = None
     _tasks: BackgroundTasks = field(default_factory=BackgroundTasks, init=False)
 
     def execute(self, shard: Shard, query: GroupQuery) -> None:
-        work = self._resolve(shard, query) if isinstance(query, ResolveRegex) else self._compute(shard, query)
-        self._tasks.start(work).add_done_callback(_report_error)
+        self._tasks.start(self._execute(shard, query)).add_done_callback(_report_error)
 
     async def stop(self) -> None:
         await self._tasks.stop()
+
+    async def _execute(self, shard: Shard, query: GroupQuery) -> None:
+        if isinstance(query, ResolveRegex):
+            await self._resolve(shard, query)
+        elif isinstance(query, ComputeTarget):
+            await self._compute(shard, query)
+        elif isinstance(query, ComputeTasks):
+            await self._compute_tasks(shard, query)
+        else:
+            shard.handle(await self._share_states.execute(query))
 
     async def _resolve(self, shard: Shard, query: ResolveRegex) -> None:
         names, version = list(self._topics.all_names()), self._topics.version
@@ -82,14 +95,29 @@ class GroupQueries:
             steps = with_lags(group, shard.machine.state.offsets, self._partitions)
             group = await self._scheduler.run(steps, priority=Priority.REQUEST, name="lags of a group")
         result = await self._runner.run(query.assignor, group)
-        if isinstance(result, AssignorFailure):
-            logger.error(
-                "Assignor %r failed for group %r, which keeps its assignment: it %s",
-                result.assignor,
-                query.group_id,
-                result.message,
-            )
-        shard.handle(TargetComputed(query.group_id, query.group_epoch, result))
+        _deliver(shard, query, result)
+
+    async def _compute_tasks(self, shard: Shard, query: ComputeTasks) -> None:
+        assignor = shard.machine.state.task_assignors[query.assignor]
+        result: TaskAssignment | AssignorFailure
+        try:
+            result = await asyncio.to_thread(assignor.assign, query.spec, query.topology)
+        except TaskAssignorError as error:
+            result = AssignorFailure(query.assignor, f"could not assign the tasks: {error}")
+        _deliver(shard, query, result)
+
+
+def _deliver(
+    shard: Shard, query: ComputeTarget | ComputeTasks, result: AssignorResult | TaskAssignment
+) -> None:
+    if isinstance(result, AssignorFailure):
+        logger.error(
+            "Assignor %r failed for group %r, which keeps its assignment: it %s",
+            result.assignor,
+            query.group_id,
+            result.message,
+        )
+    shard.handle(TargetComputed(query.group_id, query.group_epoch, result))
 
 
 def _is_describable(access: Access, name: str) -> bool:

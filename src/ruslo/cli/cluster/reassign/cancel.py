@@ -31,7 +31,7 @@ def cancel(file: TextIO | None, bootstrap: str, everything: bool, output: str) -
 
     if (file is None) != everything:
         raise click.UsageError("Choose what to cancel: use either a PLAN or --all.")
-    plan = None if file is None else read_plan(file)
+    plan = None if file is None else read_plan(file).replicas
 
     async def run(admin: Admin) -> dict[TopicPartition, KafkaError | None]:
         ongoing = await admin.reassignments.ongoing(None if plan is None else list(plan))

@@ -14,6 +14,7 @@ from ruslo.cli.terminal.output import hint
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ruslo.cli.cluster.reassign.plan_file import Plan
     from ruslo.cli.cluster.reassign.progress import MoveStatus
     from ruslo.client.admin.admin import Admin
     from ruslo.model.errors import KafkaError
@@ -37,6 +38,12 @@ if TYPE_CHECKING:
     help="Maximum copy rate per broker, in bytes per second: 50MB or 10MiB.",
 )
 @click.option(
+    "--log-dir-throttle",
+    callback=rate_callback,
+    metavar="RATE",
+    help="Maximum copy rate between the log directories of a broker: 50MB or 10MiB.",
+)
+@click.option(
     "--save-current",
     type=click.File("w", encoding="utf-8"),
     metavar="FILE",
@@ -45,40 +52,53 @@ if TYPE_CHECKING:
 @click.option("--wait", is_flag=True, help="Wait until all moves are complete.")
 @output_option
 def execute(
-    file: TextIO, bootstrap: str, throttle: int | None, save_current: TextIO | None, wait: bool, output: str
+    file: TextIO,
+    bootstrap: str,
+    throttle: int | None,
+    log_dir_throttle: int | None,
+    save_current: TextIO | None,
+    wait: bool,
+    output: str,
 ) -> None:
     """Start the moves of a plan made by Ruslo or by Kafka's tool; '-' reads it from stdin.
 
-    The throttle is removed when --wait, or 'status' with the same plan, finds all moves complete.
+    Replicas also move to the log directories that the plan names ("log_dirs"). The throttles are removed when
+    --wait, or 'status' with the same plan, finds all moves complete.
     """
-    from ruslo.cli.cluster.reassign.plan_file import format_plan, read_plan
+    from ruslo.cli.cluster.reassign.log_dir_targets import check_directories, current_directories, start_moves
+    from ruslo.cli.cluster.reassign.plan_file import Plan, format_plan, read_plan
     from ruslo.cli.cluster.reassign.progress import current_progress, print_moves, wait_until_done
-    from ruslo.cli.cluster.reassign.throttle import Move, clear_throttle, set_throttle
+    from ruslo.cli.cluster.reassign.throttle import clear_throttle
     from ruslo.cli.terminal.errors import fail_for
     from ruslo.cli.terminal.progress import Progress
 
     plan = read_plan(file)
 
     async def run(admin: Admin) -> tuple[dict[TopicPartition, KafkaError], list[MoveStatus]]:
-        current = await _current(admin, plan)
+        await check_directories(admin, plan.log_dirs)
+        current = await _current(admin, plan.replicas)
         if save_current is not None:
-            save_current.write(format_plan(current))
+            present = await current_directories(admin, plan.log_dirs)
+            save_current.write(format_plan(Plan(current, present)))
             save_current.close()
-        if throttle is not None:
-            moves = {partition: Move(current[partition], new) for partition, new in plan.items()}
-            await set_throttle(admin, moves, throttle)
-        results = await admin.reassignments.alter(plan)
+        await _set_throttles(admin, plan, current, throttle, log_dir_throttle)
+        results = await admin.reassignments.alter(plan.replicas)
         failed = {partition: error for partition, error in results.items() if error is not None}
-        started = {partition: new for partition, new in plan.items() if partition not in failed}
-        if not wait or not started:
-            if not started and throttle is not None:
-                await clear_throttle(admin, {partition.topic for partition in plan})
+        started = plan.only(plan.replicas.keys() - failed.keys())
+        refused = await start_moves(admin, started.log_dirs)
+        failed |= refused
+        started = started.only(started.replicas.keys() - refused.keys())
+        is_throttled = throttle is not None or log_dir_throttle is not None
+        topics = {partition.topic for partition in plan.replicas}
+        if not wait or not started.replicas:
+            if not started.replicas and not refused and is_throttled:
+                await clear_throttle(admin, topics)
             return failed, await current_progress(admin, started)
         progress = Progress()
         statuses = await wait_until_done(admin, started, progress)
         progress.clear()
-        if throttle is not None:
-            await clear_throttle(admin, {partition.topic for partition in plan})
+        if is_throttled:
+            await clear_throttle(admin, topics)
         return failed, statuses
 
     failed, statuses = with_admin(bootstrap, run)
@@ -86,6 +106,22 @@ def execute(
     fail_for(failed)
     if not wait:
         hint(f"Show progress: ruslo cluster reassign status {file.name}")
+
+
+async def _set_throttles(
+    admin: Admin,
+    plan: Plan,
+    current: Mapping[TopicPartition, tuple[int, ...]],
+    rate: int | None,
+    log_dir_rate: int | None,
+) -> None:
+    from ruslo.cli.cluster.reassign.throttle import Move, set_log_dir_throttle, set_throttle
+
+    if rate is not None:
+        moves = {partition: Move(current[partition], new) for partition, new in plan.replicas.items()}
+        await set_throttle(admin, moves, rate)
+    if log_dir_rate is not None:
+        await set_log_dir_throttle(admin, plan.log_dirs, log_dir_rate)
 
 
 async def _current(

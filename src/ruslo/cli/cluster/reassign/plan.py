@@ -88,7 +88,7 @@ def plan(
     and there to the broker with the fewest replicas. Review or edit the plan, then run 'ruslo cluster
     reassign execute'.
     """
-    from ruslo.cli.cluster.reassign.plan_file import format_plan, plan_as_json
+    from ruslo.cli.cluster.reassign.plan_file import Plan, format_plan, plan_as_json
 
     if not drain and not to_brokers and replication_factor is None:
         raise click.UsageError("Choose what to plan: use --drain, --to-brokers or --replication-factor.")
@@ -100,9 +100,9 @@ def plan(
         bootstrap, lambda admin: propose(admin, drain, to_brokers, replication_factor, scopes)
     )
     if output == "json":
-        print_json(plan_as_json(proposal.plan))
+        print_json(plan_as_json(Plan(proposal.plan)))
         return
-    click.echo(format_plan(proposal.plan), nl=False)
+    click.echo(format_plan(Plan(proposal.plan)), nl=False)
     _summarize(proposal)
 
 

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ruslo.cli.cluster.reassign.log_dir_targets import unfinished_moves
 from ruslo.cli.terminal.output import human_bytes, print_json, print_table
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 
 if TYPE_CHECKING:
+    from ruslo.cli.cluster.reassign.plan_file import Plan
     from ruslo.cli.terminal.progress import Progress
     from ruslo.client.admin.admin import Admin
     from ruslo.client.admin.reassignments import OngoingReassignment
@@ -28,7 +30,7 @@ class MoveState(enum.Enum):
     DONE = "done"
     MOVING = "moving"
     ELSEWHERE = "elsewhere"
-    """The partition has, or is moving to, other replicas than the plan."""
+    """The partition has, or is moving to, other replicas or log directories than the plan."""
     GONE = "gone"
     """The partition does not exist."""
 
@@ -43,6 +45,8 @@ class MoveStatus:
     removing: tuple[int, ...] = ()
     bytes_left: int | None = None
     """None if unknown."""
+    log_dirs_pending: tuple[int, ...] = ()
+    """Brokers whose replica is not yet in the log directory of the plan."""
 
     def as_json(self) -> dict[str, object]:
         return {
@@ -54,21 +58,22 @@ class MoveStatus:
             "adding": list(self.adding),
             "removing": list(self.removing),
             "bytes_left": self.bytes_left,
+            "log_dirs_pending": list(self.log_dirs_pending),
         }
 
 
-async def progress_of(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]] | None) -> list[MoveStatus]:
+async def progress_of(admin: Admin, plan: Plan | None) -> list[MoveStatus]:
     """The progress of the plan's partitions, or of all ongoing moves."""
-    ongoing = await admin.reassignments.ongoing(None if plan is None else list(plan))
+    ongoing = await admin.reassignments.ongoing(None if plan is None else list(plan.replicas))
     left = await _bytes_left(admin, ongoing) if ongoing else {}
     if plan is None:
         return [
             _moving(partition, move, move.target, left.get(partition)) for partition, move in ongoing.items()
         ]
-    topics = (await admin.cluster.metadata({partition.topic for partition in plan})).topics
+    topics = (await admin.cluster.metadata({partition.topic for partition in plan.replicas})).topics
+    pending = await unfinished_moves(admin, plan.log_dirs)
     statuses = []
-    for partition, wanted in sorted(plan.items()):
-        target = tuple(wanted)
+    for partition, target in sorted(plan.replicas.items()):
         topic = topics.get(partition.topic)
         info = None if topic is None else topic.partition(partition.partition)
         if partition in ongoing:
@@ -76,9 +81,19 @@ async def progress_of(admin: Admin, plan: Mapping[TopicPartition, Sequence[int]]
         elif info is None:
             statuses.append(MoveStatus(partition, MoveState.GONE, target, ()))
         else:
-            state = MoveState.DONE if info.replicas == target else MoveState.ELSEWHERE
-            statuses.append(MoveStatus(partition, state, target, info.replicas))
+            moves = pending.get(partition, {})
+            state = _state_in_place(moves) if info.replicas == target else MoveState.ELSEWHERE
+            statuses.append(
+                MoveStatus(partition, state, target, info.replicas, log_dirs_pending=tuple(sorted(moves)))
+            )
     return statuses
+
+
+def _state_in_place(moves: Mapping[int, bool]) -> MoveState:
+    """The state of a partition on the right brokers, by its moves between log directories."""
+    if not moves:
+        return MoveState.DONE
+    return MoveState.MOVING if all(moves.values()) else MoveState.ELSEWHERE
 
 
 def _moving(
@@ -88,9 +103,7 @@ def _moving(
     return MoveStatus(partition, state, target, move.replicas, move.adding, move.removing, bytes_left)
 
 
-async def current_progress(
-    admin: Admin, plan: Mapping[TopicPartition, Sequence[int]] | None
-) -> list[MoveStatus]:
+async def current_progress(admin: Admin, plan: Plan | None) -> list[MoveStatus]:
     """``progress_of``, retried while the broker has not yet applied a change that was just made."""
     for _ in range(_MAX_POLLS):
         statuses = await progress_of(admin, plan)
@@ -100,9 +113,7 @@ async def current_progress(
     return statuses
 
 
-async def wait_until_done(
-    admin: Admin, plan: Mapping[TopicPartition, Sequence[int]], progress: Progress
-) -> list[MoveStatus]:
+async def wait_until_done(admin: Admin, plan: Plan, progress: Progress) -> list[MoveStatus]:
     """Wait until no partition of the plan is moving."""
     while True:
         statuses = await current_progress(admin, plan)
@@ -163,7 +174,7 @@ def print_moves(statuses: list[MoveStatus], output: str, failed: Mapping[TopicPa
             click.echo("No reassignment is in progress.")
         return
     print_table(
-        ["TOPIC", "PARTITION", "STATE", "TARGET", "REPLICAS", "ADDING", "REMOVING", "TO COPY"],
+        ["TOPIC", "PARTITION", "STATE", "TARGET", "REPLICAS", "ADDING", "REMOVING", "TO COPY", "LOG DIRS"],
         [
             (
                 *each.partition,
@@ -173,6 +184,7 @@ def print_moves(statuses: list[MoveStatus], output: str, failed: Mapping[TopicPa
                 each.adding,
                 each.removing,
                 "-" if each.bytes_left is None else human_bytes(each.bytes_left),
+                each.log_dirs_pending,
             )
             for each in statuses
         ],

@@ -53,7 +53,7 @@ def status(file: TextIO | None, bootstrap: str, wait: bool, preserve_throttle: b
         finished = plan is not None and all(each.state is MoveState.DONE for each in statuses)
         if plan is None or not finished or preserve_throttle:
             return statuses, False
-        return statuses, await clear_throttle(admin, {partition.topic for partition in plan})
+        return statuses, await clear_throttle(admin, {partition.topic for partition in plan.replicas})
 
     statuses, cleared = with_admin(bootstrap, run)
     print_moves(statuses, output, {})

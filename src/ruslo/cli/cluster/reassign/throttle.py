@@ -1,7 +1,7 @@
 """Replication throttle of moves, with the configs that Kafka's tool uses (KIP-73).
 
 Topic configs list the throttled replicas: the old ones as leaders, the new ones as followers. Broker configs
-set the rate of each broker that takes part.
+set the rate of each broker that takes part, and that of copies between its log directories.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
+LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
+_RATES = (LEADER_RATE, FOLLOWER_RATE, LOG_DIR_RATE)
 _RATE = re.compile(r"(\d{1,18})\s*([kMGT]?)(i?)B?(?:/s)?\Z", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
@@ -67,9 +69,19 @@ async def set_throttle(admin: Admin, moves: Mapping[TopicPartition, Move], rate:
         if set(move.new) - set(move.old)
         for broker in (*move.old, *move.new)
     }
-    alive = await _alive(admin)
-    for broker in sorted(brokers & alive):
-        changes = {key: Change(Operation.SET, str(rate)) for key in (LEADER_RATE, FOLLOWER_RATE)}
+    await _set_rates(admin, brokers, rate, LEADER_RATE, FOLLOWER_RATE)
+
+
+async def set_log_dir_throttle(admin: Admin, brokers: Iterable[int], rate: int) -> None:
+    """Limit the rate of copies between the log directories of each broker (KIP-113)."""
+    await _set_rates(admin, brokers, rate, LOG_DIR_RATE)
+
+
+async def _set_rates(admin: Admin, brokers: Iterable[int], rate: int, *keys: str) -> None:
+    from ruslo.client.admin.configs import Change, Operation, Resource
+
+    for broker in sorted(set(brokers) & await _alive(admin)):
+        changes = {key: Change(Operation.SET, str(rate)) for key in keys}
         await admin.configs.alter(Resource.broker(broker), changes)
 
 
@@ -86,7 +98,7 @@ async def clear_throttle(admin: Admin, topics: Iterable[str]) -> bool:
             found = True
             await admin.configs.alter(Resource.topic(topic), {key: removed})
     for broker in sorted(await _alive(admin)):
-        entries = await admin.configs.describe(Resource.broker(broker), [LEADER_RATE, FOLLOWER_RATE])
+        entries = await admin.configs.describe(Resource.broker(broker), _RATES)
         keys: Sequence[str] = [each.name for each in entries if each.source == ConfigSource.DYNAMIC_BROKER]
         if keys:
             found = True

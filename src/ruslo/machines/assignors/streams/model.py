@@ -36,9 +36,14 @@ class AssignmentMember:
     standby: frozenset[TaskId] = NO_TASKS
     warmup: frozenset[TaskId] = NO_TASKS
     task_offsets: Mapping[TaskId, int] = field(default_factory=dict)
-    """The sum of the changelog offsets that the process has restored, by task with local state."""
+    """The sum of the changelog offsets that the member has restored, by task, as last reported.
+
+    A client reports tasks with local state, except for active tasks that are processed.
+    """
     task_end_offsets: Mapping[TaskId, int] = field(default_factory=dict)
     """The sum of the changelog end offsets, as last reported by the member."""
+    reports_offsets: bool = True
+    """Whether its client reports offsets, that is heartbeats of version 1 (Kafka 4.4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,11 @@ class TaskAssignor(Protocol):
     @property
     def name(self) -> str:
         """The name in `streams.assignor.name` and `group.streams.assignors`."""
+        ...
+
+    @property
+    def uses_offsets(self) -> bool:
+        """Whether the result depends on the offsets that members report."""
         ...
 
     def assign(self, group: GroupSpec, topology: Topology) -> TaskAssignment: ...

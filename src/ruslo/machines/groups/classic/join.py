@@ -16,7 +16,7 @@ from ruslo.machines.groups.classic.member import ClassicMember, ParkedRequest, P
 from ruslo.machines.groups.classic.replacement import replace_static_member
 from ruslo.machines.groups.classic.responses import join_error, join_response
 from ruslo.machines.groups.events import RequestInfo
-from ruslo.machines.groups.group import Group
+from ruslo.machines.groups.group import SHARE, Group
 from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
@@ -38,6 +38,8 @@ def handle(
     known = shard.groups.get(request.group_id)
     if isinstance(known, ClassicGroup):
         return _Join(shard, known, request, info, token, now_ms).decide()
+    if known is not None and (known.kind == SHARE or not known.is_empty):
+        return respond(token, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "", version))
     if request.member_id:
         return respond(token, join_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id, version))
     return _create(shard, known, request, info, token, now_ms)

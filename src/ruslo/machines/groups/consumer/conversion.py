@@ -20,7 +20,7 @@ from ruslo.machines.groups.consumer.embedded import (
     read_subscription,
     write_assignment,
 )
-from ruslo.machines.groups.consumer.group import FIRST_EPOCH, ConsumerGroup
+from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.member import ClassicPart, ConsumerMember
 from ruslo.machines.groups.consumer.records import (
     current_record,
@@ -31,6 +31,7 @@ from ruslo.machines.groups.consumer.records import (
     target_record,
 )
 from ruslo.machines.groups.consumer.replay import replay
+from ruslo.machines.groups.epoch_group import FIRST_EPOCH
 from ruslo.machines.groups.group import CONSUMER_PROTOCOL, Group
 from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.records import GroupRecord
@@ -190,7 +191,11 @@ def _upgraded_member(view: TopicsView, classic: ClassicGroup, member: ClassicMem
         if member.assignment:
             assignment = read_assignment(member.assignment)
             if assignment.user_data:
-                raise _no_upgrade(classic, "its assignor stores user data, which would be lost")
+                raise _no_upgrade(
+                    classic,
+                    "an unsupported custom assignor is in use. Please refer to the documentation or switch "
+                    "to a default assignor before re-attempting the upgrade.",
+                )
             partitions = partitions_by_id(
                 ((topic.topic, topic.partitions) for topic in assignment.assigned_partitions), view
             )
@@ -224,5 +229,5 @@ def _epoch_of(classic: ClassicGroup) -> int:
 def _no_upgrade(classic: ClassicGroup, reason: str) -> KafkaError:
     return KafkaError(
         ErrorCode.GROUP_ID_NOT_FOUND,
-        f"Classic group {classic.group_id!r} cannot become a consumer group: {reason}",
+        f"Cannot upgrade classic group {classic.group_id} to consumer group because {reason}",
     )

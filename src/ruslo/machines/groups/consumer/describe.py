@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.member import ConsumerMember
+from ruslo.machines.groups.group import CONSUMER, not_found
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.topics_view import TopicsView
 from ruslo.model.errors import ErrorCode
@@ -34,11 +35,10 @@ def _group(shard: ShardState, group_id: str) -> DescribedGroup:
         )
     group = shard.groups.get(group_id)
     if not isinstance(group, ConsumerGroup):
-        problem = "is not a consumer group" if group else "does not exist"
         return DescribedGroup(
             group_id=group_id,
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-            error_message=f"Group {group_id!r} {problem}",
+            error_message=not_found(group_id, group, CONSUMER),
         )
     return DescribedGroup(
         group_id=group_id,

@@ -8,21 +8,18 @@ from dataclasses import replace
 
 from ruslo.machines.groups.consumer import conversion, topic_hash
 from ruslo.machines.groups.consumer.group import ConsumerGroup
-from ruslo.machines.groups.consumer.member import STATIC_LEAVE_EPOCH, ConsumerMember
+from ruslo.machines.groups.consumer.member import ConsumerMember
 from ruslo.machines.groups.consumer.records import (
     current_record,
     epoch_record,
     member_tombstones,
     regex_tombstone,
 )
+from ruslo.machines.groups.epoch_group import STATIC_LEAVE_EPOCH, removal
 from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
-from ruslo.machines.machine import Instant, Outcome
-from ruslo.model.errors import ErrorCode
-
-RETRY_MS = 500
-"""The delay before a removal that could not be written is tried again."""
+from ruslo.machines.machine import Outcome
 
 _MEMBER_TIMERS = (TimerKind.SESSION, TimerKind.REBALANCE, TimerKind.JOIN, TimerKind.SYNC)
 
@@ -37,17 +34,7 @@ def remove(
     for member_id in member_ids:
         cancel_timers(shard, group, member_id)
 
-    def on_failure(code: ErrorCode, now: Instant) -> GroupOutcome:
-        # If the records were appended but not committed in time, the members are removed or have rejoined.
-        for member_id in member_ids:
-            watched = shard.timers.get(TimerKey(group.group_id, member_id, TimerKind.SESSION)) is not None
-            if shard.groups.get(group.group_id) is group and member_id in group.members and not watched:
-                shard.timers.set(
-                    TimerKey(group.group_id, member_id, TimerKind.SESSION), now.monotonic_ms + RETRY_MS
-                )
-        return Outcome()
-
-    outcome: GroupOutcome = Outcome(on_failure=on_failure)
+    outcome = removal(shard, group, member_ids)
     if conversion.downgrades_without(shard, group, members):
         staying = [member for member in group.members.values() if member.member_id not in member_ids]
         conversion.downgrade(shard, group, staying, now_ms, outcome)

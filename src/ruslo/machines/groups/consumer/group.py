@@ -24,33 +24,20 @@ from ruslo.machines.groups.consumer import offset_checks
 from ruslo.machines.groups.consumer.member import ConsumerMember, MemberState, PartitionEpochs
 from ruslo.machines.groups.consumer.ports import AssignorFailure
 from ruslo.machines.groups.consumer.records import group_tombstones
+from ruslo.machines.groups.epoch_group import StaticMembers
 from ruslo.machines.groups.events import ResolvedRegex
-from ruslo.machines.groups.group import CONSUMER, CONSUMER_PROTOCOL, Committer, Group
+from ruslo.machines.groups.group import CONSUMER, CONSUMER_PROTOCOL, Committer
+from ruslo.machines.groups.modern import NOTHING, ModernGroup, exchanged_names, take_names
 from ruslo.machines.groups.records import GroupRecord
-from ruslo.model.errors import CorruptLogError, ErrorCode, KafkaError
+from ruslo.model.errors import CorruptLogError, ErrorCode
 from ruslo.model.ids import Uuid, uuid_to_text
-
-FIRST_EPOCH = 1
-"""The epoch of a new group and its target; the first member gets 2."""
-NO_TARGET = -1
-
-_NOTHING: Partitions = {}
 
 
 @dataclass(slots=True, eq=False)
-class ConsumerGroup(Group):
+class ConsumerGroup(ModernGroup[ConsumerMember]):
     kind: ClassVar[str] = CONSUMER
 
-    epoch: int = FIRST_EPOCH
-    metadata_hash: int = 0
-    target_epoch: int = FIRST_EPOCH
-    target_ms: int = 0
-    """The wall-clock time of the last target; 0 if none was computed yet."""
-    members: dict[str, ConsumerMember] = field(default_factory=dict)
-    static_members: dict[str, str] = field(default_factory=dict)
-    """Member id by instance id."""
-    target: dict[str, Partitions] = field(default_factory=dict)
-    """By member id."""
+    static_members: StaticMembers = field(default_factory=StaticMembers)
     resolved: dict[str, ResolvedRegex] = field(default_factory=dict)
     """By pattern."""
     has_partition_metadata: bool = False
@@ -59,13 +46,10 @@ class ConsumerGroup(Group):
     """The number of members that use the classic protocol."""
     _holders: dict[Uuid, dict[int, int]] = field(default_factory=dict)
     """By topic id and partition: the epoch of its owner, which may have to revoke it."""
-    _topic_names: Counter[str] = field(default_factory=Counter)
     _regexes: Counter[str] = field(default_factory=Counter)
     _regex_topics: Counter[str] = field(default_factory=Counter)
     _assignors: Counter[str] = field(default_factory=Counter)
     _classic_protocols: Counter[str] = field(default_factory=Counter)
-    refreshed_epoch: int | None = None
-    """The group epoch for which the topic hash was last computed; None: it must be computed again."""
     topics_created_version: int = 0
     """The metadata version that created topics, which its regular expressions may match."""
     failure: AssignorFailure | None = None
@@ -88,14 +72,6 @@ class ConsumerGroup(Group):
             return "Stable"
         return "Reconciling"
 
-    @property
-    def member_count(self) -> int:
-        return len(self.members)
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
-
     def subscribes_to(self, topic: str) -> bool:
         return topic in self._topic_names or topic in self._regex_topics
 
@@ -116,26 +92,19 @@ class ConsumerGroup(Group):
 
     # -- looking up ------------------------------------------------------------------------------------------
 
-    def member(self, member_id: str) -> ConsumerMember:
-        member = self.members.get(member_id)
-        if member is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is not a member of group {self.group_id!r}"
-            )
-        return member
-
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        if instance_id is None:
-            return None
-        member_id = self.static_members.get(instance_id)
-        return None if member_id is None else self.members[member_id]
+        return self.static_members.owner(instance_id, self)
+
+    def identified(self, member_id: str, instance_id: str | None) -> ConsumerMember:
+        """The existing member with this id; a static member must own its instance id."""
+        return self.static_members.identified(member_id, instance_id, self)
 
     def target_of(self, member: ConsumerMember) -> Partitions:
         """The member's target; that of a static member belongs to the last owner of its instance id."""
         member_id: str | None = member.member_id
         if member.instance_id is not None:
             member_id = self.static_members.get(member.instance_id)
-        return _NOTHING if member_id is None else self.target.get(member_id, _NOTHING)
+        return NOTHING if member_id is None else self.target.get(member_id, NOTHING)
 
     def is_held(self, topic_id: Uuid, partition: int) -> bool:
         return partition in self._holders.get(topic_id, ())
@@ -144,7 +113,7 @@ class ConsumerGroup(Group):
         """Whether other members still own all partitions that an UNRELEASED member waits for."""
         return member.state is MemberState.UNRELEASED and any(
             partition not in member.assigned.get(topic_id, ()) and self.is_held(topic_id, partition)
-            for topic_id, partitions in self.target.get(member.member_id, _NOTHING).items()
+            for topic_id, partitions in self.target.get(member.member_id, NOTHING).items()
             for partition in partitions
         )
 
@@ -154,12 +123,12 @@ class ConsumerGroup(Group):
 
     def regexes_with(self, old: ConsumerMember | None, new: ConsumerMember | None) -> set[str]:
         """The regular expressions of all members after ``old`` is replaced by ``new``."""
-        counts = _exchanged(self._regexes, _regexes_of(old), _regexes_of(new))
+        counts = exchanged_names(self._regexes, _regexes_of(old), _regexes_of(new))
         return set(counts)
 
     def topics_with(self, old: ConsumerMember, new: ConsumerMember) -> set[str]:
         """The subscribed topics after ``new`` replaces ``old``, without those of unresolved patterns."""
-        names = set(_exchanged(self._topic_names, old.topic_names, new.topic_names))
+        names = set(exchanged_names(self._topic_names, old.topic_names, new.topic_names))
         gone = [old.regex] if old.regex != new.regex and self._regexes[old.regex] == 1 else []
         return names | self._regex_topics_without(gone)
 
@@ -167,7 +136,7 @@ class ConsumerGroup(Group):
         """The subscribed topics without these members and these regular expressions."""
         names = Counter(self._topic_names)
         for member in members:
-            _take(names, member.topic_names)
+            take_names(names, member.topic_names)
         return set(names) | self._regex_topics_without(regexes)
 
     def topics_of_regexes(self, resolved: Mapping[str, ResolvedRegex]) -> set[str]:
@@ -185,7 +154,7 @@ class ConsumerGroup(Group):
         self, names: tuple[str, ...], old: ConsumerMember | None = None, new: ConsumerMember | None = None
     ) -> str:
         """The available assignor that most members prefer; the first one if no member has a preference."""
-        counts = _exchanged(self._assignors, _assignors_of(old), _assignors_of(new))
+        counts = exchanged_names(self._assignors, _assignors_of(old), _assignors_of(new))
         return max(names, key=lambda name: counts[name])
 
     def supports_classic(self, protocol_type: str, protocols: Iterable[str]) -> bool:
@@ -199,11 +168,6 @@ class ConsumerGroup(Group):
         gone = list(members)
         gone_classic = sum(member.classic is not None for member in gone)
         return self.classic_count - gone_classic == len(self.members) - len(gone)
-
-    @property
-    def refresh_due(self) -> bool:
-        """Whether the topic hash must be computed, also if the last epoch for it was never written."""
-        return self.refreshed_epoch is None or self.epoch < self.refreshed_epoch
 
     # -- changed by replay only ------------------------------------------------------------------------------
 
@@ -220,22 +184,13 @@ class ConsumerGroup(Group):
                 self._release(old)
             self._hold(member.assigned, member.epoch)
             self._hold(member.pending_revocation, member.epoch)
-        if old is not None and old.instance_id != member.instance_id:
-            self._give_up_instance(old)
-        if member.instance_id is not None:
-            self.static_members[member.instance_id] = member.member_id
+        self.static_members.give(old, member)
 
     def remove_member(self, member_id: str) -> None:
         old = self.members.pop(member_id)
         self._count(old, None)
         self._release(old)
-        self._give_up_instance(old)
-
-    def _give_up_instance(self, member: ConsumerMember) -> None:
-        """Free the instance id, unless another member owns it by now."""
-        instance_id = member.instance_id
-        if instance_id is not None and self.static_members.get(instance_id) == member.member_id:
-            del self.static_members[instance_id]
+        self.static_members.give_up(old)
 
     def put_regex(self, regex: str, resolved: ResolvedRegex) -> None:
         self.remove_regex(regex)
@@ -245,13 +200,13 @@ class ConsumerGroup(Group):
     def remove_regex(self, regex: str) -> None:
         old = self.resolved.pop(regex, None)
         if old is not None:
-            _take(self._regex_topics, old.topics)
+            take_names(self._regex_topics, old.topics)
 
     def _regex_topics_without(self, regexes: Iterable[str]) -> set[str]:
         topics = Counter(self._regex_topics)
         for regex in regexes:
             if regex in self.resolved:
-                _take(topics, self.resolved[regex].topics)
+                take_names(topics, self.resolved[regex].topics)
         return set(topics)
 
     def _count(self, old: ConsumerMember | None, new: ConsumerMember | None) -> None:
@@ -262,7 +217,7 @@ class ConsumerGroup(Group):
             (self._classic_protocols, _classic_protocols_of(old), _classic_protocols_of(new)),
         ):
             if before != after:
-                _take(counts, before)
+                take_names(counts, before)
                 counts.update(after)
         self.classic_count += _is_classic(new) - _is_classic(old)
 
@@ -288,21 +243,6 @@ class ConsumerGroup(Group):
                         del holders[partition]
                 if not holders:
                     self._holders.pop(topic_id, None)
-
-
-def _take(counts: Counter[str], names: Iterable[str]) -> None:
-    for name in names:
-        if counts[name] > 1:
-            counts[name] -= 1
-        else:
-            del counts[name]
-
-
-def _exchanged(counts: Counter[str], old: Iterable[str], new: Iterable[str]) -> Counter[str]:
-    changed = Counter(counts)
-    _take(changed, old)
-    changed.update(new)
-    return changed
 
 
 def _names_of(member: ConsumerMember | None) -> frozenset[str]:

@@ -22,14 +22,11 @@ from ruslo.machines.groups.consumer import (
     target,
 )
 from ruslo.machines.groups.consumer.group import ConsumerGroup
-from ruslo.machines.groups.consumer.member import (
-    JOIN_EPOCH,
-    LEAVE_EPOCH,
-    STATIC_LEAVE_EPOCH,
-    ConsumerMember,
-)
+from ruslo.machines.groups.consumer.member import ConsumerMember
 from ruslo.machines.groups.consumer.reconcile import Owned
+from ruslo.machines.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, check_room
 from ruslo.machines.groups.events import RequestInfo
+from ruslo.machines.groups.group import not_found
 from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
@@ -69,9 +66,9 @@ def _check(shard: ShardState, request: ConsumerGroupHeartbeatRequest, version: i
     epoch = request.member_epoch
     needs_id = version >= MEMBER_ID_REQUIRED_MIN_VERSION or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH
     if needs_id and not request.member_id:
-        raise _invalid("MemberId is empty")
+        raise _invalid("MemberId can't be empty.")
     if not request.group_id:
-        raise _invalid("GroupId is empty")
+        raise _invalid("GroupId can't be empty.")
     if request.instance_id == "":
         raise _invalid("InstanceId is empty. Use null for a dynamic member.")
     if request.rack_id == "":
@@ -107,13 +104,13 @@ def _heartbeat(
     outcome: GroupOutcome = Outcome(linearizable=True)
     joins = request.member_epoch == JOIN_EPOCH
     group = _group(shard, request.group_id, outcome, create=joins)
-    membership.check_room(group, request.member_id, shard.settings.consumer_max_size)
+    check_room(group, request.member_id, shard.settings.consumer_max_size)
     member_id = request.member_id or shard.new_uuid()
     owned = _owned(request)
     if joins:
         member = membership.admitted(group, member_id, request.instance_id, outcome, classic=False)
     else:
-        member = membership.identified(group, member_id, request.instance_id)
+        member = group.identified(member_id, request.instance_id)
         membership.check_epoch(member, request.member_epoch, owned)
 
     updated = _updated(member, request, info)
@@ -158,7 +155,7 @@ def _leave(
     group = shard.groups.get(request.group_id)
     if not isinstance(group, ConsumerGroup):
         raise _not_found(request.group_id)
-    member = membership.identified(group, request.member_id, request.instance_id)
+    member = group.identified(request.member_id, request.instance_id)
     if request.member_epoch == STATIC_LEAVE_EPOCH:
         outcome = fencing.leave_temporarily(shard, group, member)
     else:
@@ -176,10 +173,10 @@ def _group(shard: ShardState, group_id: str, outcome: GroupOutcome, *, create: b
         raise _not_found(group_id)
     if group is None:
         return ConsumerGroup(group_id)
-    if group.is_empty:
-        outcome.append(group.tombstones())
-        return ConsumerGroup(group_id)
     if isinstance(group, ClassicGroup):
+        if group.is_empty:
+            outcome.append(group.tombstones())
+            return ConsumerGroup(group_id)
         return conversion.upgrade(shard, group, outcome)
     raise _not_found(group_id)
 
@@ -231,4 +228,4 @@ def _invalid(message: str) -> KafkaError:
 
 
 def _not_found(group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id!r} does not exist")
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, not_found(group_id))

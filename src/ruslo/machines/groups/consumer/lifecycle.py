@@ -5,8 +5,8 @@ from __future__ import annotations
 from ruslo.machines.groups.consumer import regexes, target
 from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.member import MemberState
-from ruslo.machines.groups.consumer.progress import watch_revocation
 from ruslo.machines.groups.consumer.timers import start_sessions
+from ruslo.machines.groups.epoch_group import watch_revocation
 from ruslo.machines.groups.events import RegexResolved, TargetComputed
 from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.state import ShardState
@@ -24,7 +24,7 @@ def loaded(shard: ShardState, now_ms: int) -> GroupOutcome:
         start_sessions(shard, group, now_ms)
         for member in group.members.values():
             if member.state is MemberState.UNREVOKED and member.classic is None:
-                watch_revocation(shard, group, member, now_ms)
+                watch_revocation(shard, group.group_id, member, now_ms)
     return Outcome()
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
+from ruslo.machines.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH
 from ruslo.model.ids import Uuid
 from ruslo.protocol.messages.consumer_group_current_member_assignment_value import (
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -24,10 +25,6 @@ from ruslo.protocol.messages.consumer_group_current_member_assignment_value impo
     TopicPartitions as RecordedPartitions,
 )
 from ruslo.protocol.messages.consumer_group_member_metadata_value import ConsumerGroupMemberMetadataValue
-
-LEAVE_EPOCH = -1
-STATIC_LEAVE_EPOCH = -2
-JOIN_EPOCH = 0
 
 PartitionEpochs: TypeAlias = Mapping[Uuid, Mapping[int, int]]
 """The assignment epochs (KIP-1251) by topic id and partition, without topics that have no partitions."""

@@ -26,6 +26,7 @@ from ruslo.machines.groups.consumer import (
 from ruslo.machines.groups.consumer.embedded import partitions_by_id, read_subscription, write_assignment
 from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.member import ClassicPart, ConsumerMember, MemberState
+from ruslo.machines.groups.epoch_group import check_room
 from ruslo.machines.groups.events import RequestInfo
 from ruslo.machines.groups.group import CONSUMER_PROTOCOL
 from ruslo.machines.groups.outcome import GroupOutcome, respond
@@ -155,7 +156,7 @@ def _join(
     instance_id = request.group_instance_id
     is_unknown = not request.member_id
     member_id = request.member_id or f"{instance_id or info.client_id}-{shard.new_uuid()}"
-    membership.check_room(group, member_id, shard.settings.consumer_max_size)
+    check_room(group, member_id, shard.settings.consumer_max_size)
     if not group.supports_classic(request.protocol_type, (each.name for each in request.protocols)):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if is_unknown and instance_id is None and info.api_version >= MEMBER_ID_REQUIRED_MIN_VERSION:
@@ -166,7 +167,7 @@ def _join(
     if instance_id is None or is_unknown:
         member = membership.admitted(group, member_id, instance_id, outcome, classic=True)
     else:
-        member = membership.identified(group, member_id, instance_id)
+        member = group.identified(member_id, instance_id)
     subscribed = _subscription(request)
     updated = _updated(member, request, subscribed, info)
     change = subscription.save(shard, group, member, updated, now_ms, outcome, unresolved_bumps=True)
@@ -248,7 +249,7 @@ def _updated(
 def _classic_member(
     group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
 ) -> tuple[ConsumerMember, ClassicPart]:
-    member = membership.identified(group, member_id, instance_id)
+    member = group.identified(member_id, instance_id)
     if member.classic is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
     if generation != member.epoch:
@@ -267,7 +268,7 @@ def _leaving_member(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerM
     holder = group.static_member(identity.group_instance_id)
     if holder is not None and not identity.member_id:
         return holder
-    return membership.identified(group, identity.member_id, identity.group_instance_id)
+    return group.identified(identity.member_id, identity.group_instance_id)
 
 
 def _expect_join(shard: ShardState, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:

@@ -21,12 +21,7 @@ _MEMBER_EPOCH_MIN_VERSION = 9
 def check_commit(group: ConsumerGroup, committer: Committer) -> ErrorCode:
     if committer.epoch < 0 and not group.members:
         return ErrorCode.NONE
-    if (
-        committer.transactional
-        and committer.epoch == -1
-        and not committer.member_id
-        and committer.instance_id is None
-    ):
+    if committer.is_anonymous_transaction:
         return ErrorCode.NONE
     member = group.members.get(committer.member_id)
     if member is None:
@@ -37,8 +32,8 @@ def check_commit(group: ConsumerGroup, committer: Committer) -> ErrorCode:
     if committer.epoch == member.epoch:
         return ErrorCode.NONE
     if committer.epoch < member.epoch and all(
-        (since := member.assignment_epoch(topic_id, partition)) is not None and committer.epoch >= since
-        for topic_id, partition in committer.partitions()
+        (since := member.assignment_epoch(topic.id, partition)) is not None and committer.epoch >= since
+        for topic, partition in committer.partitions()
     ):
         return ErrorCode.NONE
     return _wrong_epoch(is_classic)

@@ -8,6 +8,7 @@ from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.member import ConsumerMember, MemberState
 from ruslo.machines.groups.consumer.reconcile import Owned, reconcile
 from ruslo.machines.groups.consumer.records import current_record
+from ruslo.machines.groups.epoch_group import watch_revocation
 from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
@@ -41,12 +42,7 @@ def move(
     if moved.classic is None:
         # Classic members have other timeouts: for rejoining and for SyncGroup.
         if moved.state is MemberState.UNREVOKED:
-            watch_revocation(shard, group, moved, now_ms)
+            watch_revocation(shard, group.group_id, moved, now_ms)
         else:
             shard.timers.cancel(TimerKey(group.group_id, moved.member_id, TimerKind.REBALANCE))
     return moved
-
-
-def watch_revocation(shard: ShardState, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
-    deadline_ms = now_ms + member.rebalance_timeout_ms
-    shard.timers.set(TimerKey(group.group_id, member.member_id, TimerKind.REBALANCE), deadline_ms)

@@ -11,13 +11,9 @@ from collections.abc import MutableMapping
 from typing import TypeAlias
 
 from ruslo.machines.groups.classic.group import ClassicGroup
-from ruslo.machines.groups.consumer.group import NO_TARGET, ConsumerGroup
-from ruslo.machines.groups.consumer.member import (
-    LEAVE_EPOCH,
-    ConsumerMember,
-    with_assignment,
-    with_metadata,
-)
+from ruslo.machines.groups.consumer.group import ConsumerGroup
+from ruslo.machines.groups.consumer.member import ConsumerMember, with_assignment, with_metadata
+from ruslo.machines.groups.epoch_group import LEAVE_EPOCH
 from ruslo.machines.groups.events import ResolvedRegex
 from ruslo.machines.groups.group import Group
 from ruslo.machines.groups.records import GroupRecord
@@ -111,12 +107,7 @@ def _epoch(
         group.epoch = value.epoch
         group.metadata_hash = value.metadata_hash
         return
-    if group.members:
-        raise CorruptLogError(f"Group {group.group_id!r} has a tombstone but {len(group.members)} members")
-    if group.target:
-        raise CorruptLogError(f"Group {group.group_id!r} has a tombstone but {len(group.target)} targets")
-    if group.target_epoch != NO_TARGET:
-        raise CorruptLogError(f"Group {group.group_id!r} has a tombstone but a target")
+    group.check_removable()
     del groups[group.group_id]
 
 
@@ -127,10 +118,7 @@ def _member(group: ConsumerGroup, member_id: str, value: ConsumerGroupMemberMeta
         return
     if member is None:
         return
-    if member.epoch != LEAVE_EPOCH:
-        raise CorruptLogError(f"Member {member_id!r} of {group.group_id!r} has a tombstone but partitions")
-    if member_id in group.target:
-        raise CorruptLogError(f"Member {member_id!r} of {group.group_id!r} has a tombstone but a target")
+    group.check_member_removable(member_id, has_left=member.epoch == LEAVE_EPOCH)
     group.remove_member(member_id)
 
 
@@ -139,12 +127,7 @@ def _target_epoch(group: ConsumerGroup, value: ConsumerGroupTargetAssignmentMeta
         group.target_epoch = value.assignment_epoch
         group.target_ms = value.assignment_timestamp
         return
-    if group.target:
-        raise CorruptLogError(
-            f"The target of group {group.group_id!r} has a tombstone but {len(group.target)} members"
-        )
-    group.target_epoch = NO_TARGET
-    group.target_ms = 0
+    group.remove_target_epoch()
 
 
 def _target(

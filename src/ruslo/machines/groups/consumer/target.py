@@ -14,7 +14,8 @@ from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.member import ConsumerMember
 from ruslo.machines.groups.consumer.ports import AssignorFailure
 from ruslo.machines.groups.consumer.records import target_epoch_record, target_record
-from ruslo.machines.groups.events import ComputeTarget, TargetComputed
+from ruslo.machines.groups.events import ComputeTarget, ComputeTasks, TargetComputed
+from ruslo.machines.groups.modern import NOTHING, existing_topic_ids
 from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.records import GroupRecord
 from ruslo.machines.groups.state import ShardState
@@ -28,8 +29,6 @@ QUERY_TIMEOUT_MS = 60_000
 """A guard against a lost result; the driver's timeout for assignors is far below."""
 FAILURE_RETRY_MS = 10_000
 """The delay before a failed assignor runs again, so that it does not run with every heartbeat."""
-
-_NOTHING: Partitions = {}
 
 
 def update(
@@ -46,7 +45,7 @@ def update(
     ``new`` replaces ``old`` in this outcome, and the group epoch becomes ``group_epoch``.
     """
     present = group.target_epoch, group.target_of(new)
-    if group.target_epoch >= group_epoch or not _is_due(shard, group, now_ms):
+    if group.target_epoch >= group_epoch or not _is_due(shard, group):
         return present
     if group.failure is not None and group_epoch == group.epoch and now_ms < group.failure_retry_ms:
         return present
@@ -61,7 +60,7 @@ def update(
         return present
     group.failure = None
     outcome.append(_records(shard, group, spec.members, result, group_epoch))
-    return group_epoch, result.get(new.member_id, _NOTHING)
+    return group_epoch, result.get(new.member_id, NOTHING)
 
 
 def computed(shard: ShardState, group: ConsumerGroup, event: TargetComputed, now_ms: int) -> GroupOutcome:
@@ -119,7 +118,7 @@ def subscribed_topic_ids(group: ConsumerGroup, view: TopicsView, member: Consume
     names: Iterable[str] = member.topic_names
     if member.regex and member.regex in group.resolved:
         names = member.topic_names.union(group.resolved[member.regex].topics)
-    return frozenset(topic.id for name in names if (topic := view.by_name(name)) is not None)
+    return existing_topic_ids(names, view)
 
 
 def _topics(view: TopicsView, topic_ids: Iterable[Uuid]) -> Iterator[TopicSpec]:
@@ -140,12 +139,11 @@ def _members_with(group: ConsumerGroup, new: ConsumerMember) -> list[ConsumerMem
     return [new if member.member_id == replaced else member for member in group.members.values()]
 
 
-def _is_due(shard: ShardState, group: ConsumerGroup, now_ms: int) -> bool:
+def _is_due(shard: ShardState, group: ConsumerGroup) -> bool:
     if shard.timers.get(TimerKey(group.group_id, None, TimerKind.ASSIGNMENT)) is not None:
         return False
-    # A target from the future is due too: the wall clock was set back.
     interval_ms = shard.settings.consumer_assignment_interval_of(group.group_id)
-    return not group.target_ms <= shard.wall_ms < group.target_ms + interval_ms
+    return not group.is_target_recent(shard.wall_ms, interval_ms)
 
 
 def _records(
@@ -155,11 +153,10 @@ def _records(
     result: Mapping[str, Partitions],
     epoch: int,
 ) -> list[GroupRecord]:
-    records = []
-    for member_id in member_ids:
-        target = result.get(member_id, _NOTHING)
-        if group.target.get(member_id) != target:
-            records.append(target_record(group.group_id, member_id, target))
+    records = [
+        target_record(group.group_id, member_id, target)
+        for member_id, target in group.changed_targets(member_ids, result)
+    ]
     records.append(target_epoch_record(group.group_id, epoch, shard.wall_ms))
     return records
 
@@ -185,12 +182,16 @@ def _query(
     now_ms: int,
     outcome: GroupOutcome,
 ) -> None:
-    group_id = group.group_id
-    shard.timers.set(TimerKey(group_id, None, TimerKind.ASSIGNMENT), now_ms + QUERY_TIMEOUT_MS)
-    outcome.effects.append(ComputeTarget(group_id, group_epoch, assignor, spec))
+    outcome.add(pending_query(shard, ComputeTarget(group.group_id, group_epoch, assignor, spec), now_ms))
+
+
+def pending_query(shard: ShardState, query: ComputeTarget | ComputeTasks, now_ms: int) -> GroupOutcome:
+    """An outcome with the query; its timer runs until the result arrives."""
+    key = TimerKey(query.group_id, None, TimerKind.ASSIGNMENT)
+    shard.timers.set(key, now_ms + QUERY_TIMEOUT_MS)
 
     def on_failure(code: ErrorCode, now: Instant) -> GroupOutcome:
-        shard.timers.cancel(TimerKey(group_id, None, TimerKind.ASSIGNMENT))
+        shard.timers.cancel(key)
         return Outcome()
 
-    outcome.add(Outcome(on_failure=on_failure))
+    return Outcome(effects=[query], on_failure=on_failure)

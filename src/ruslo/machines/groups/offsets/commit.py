@@ -21,7 +21,7 @@ from ruslo.machines.groups.records import NO_TIMESTAMP, GroupRecord, Producer, o
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.topics_view import TopicInfo
 from ruslo.model.errors import ErrorCode
-from ruslo.model.ids import ZERO_UUID, Uuid
+from ruslo.model.ids import ZERO_UUID
 from ruslo.protocol.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestPartition
 from ruslo.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,
@@ -205,8 +205,8 @@ def _utf16_units(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
 
 
-def _partitions(shard: ShardState, accepted: list[_Accepted]) -> Iterator[tuple[Uuid, int]]:
+def _partitions(shard: ShardState, accepted: list[_Accepted]) -> Iterator[tuple[TopicInfo, int]]:
     limit = shard.settings.offset_metadata_max_chars
     for topic, offset, _ in accepted:
         if _utf16_units(offset.committed_metadata or "") <= limit:
-            yield topic.id, offset.partition_index
+            yield topic, offset.partition_index

@@ -77,20 +77,22 @@ def _of_group(
     if request.topics is None:
         topics = _all_topics(shard, request.group_id, require_stable, by_id)
     else:
-        topics = []
+        topics, unknown = [], []
         for topic in request.topics:
-            name, code = topic.name, ErrorCode.NONE
+            name = topic.name
             if by_id:
                 info = shard.topics.by_id(topic.topic_id)
-                name = "" if info is None else info.name
-                code = ErrorCode.UNKNOWN_TOPIC_ID if info is None else ErrorCode.NONE
+                if info is None:
+                    code = ErrorCode.UNKNOWN_TOPIC_ID
+                    missing = [_Found(partition, _UNKNOWN, code) for partition in topic.partition_indexes]
+                    unknown.append(_topic("", topic.topic_id, missing))
+                    continue
+                name = info.name
             topic_id = topic.topic_id if by_id else ZERO_UUID
-            found = (
-                _look_up(shard, request.group_id, name, topic.partition_indexes, require_stable, topic_id)
-                if code is ErrorCode.NONE
-                else [_Found(partition, _UNKNOWN, code) for partition in topic.partition_indexes]
-            )
+            found = _look_up(shard, request.group_id, name, topic.partition_indexes, require_stable, topic_id)
             topics.append(_topic(name, topic_id, found))
+        # As in Apache Kafka, errors come last.
+        topics += unknown
     return OffsetFetchResponseGroup(group_id=request.group_id, topics=topics)
 
 

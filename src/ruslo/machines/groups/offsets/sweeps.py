@@ -103,7 +103,7 @@ def _expired(shard: ShardState, group: Group) -> list[GroupRecord]:
                 records.append(offset_tombstone(group_id, topic, partition))
             else:
                 keeps_some = True
-    if group.is_empty and not keeps_some:
+    if group.expires and group.is_empty and not keeps_some:
         records += group.tombstones()
     return records
 

@@ -20,6 +20,7 @@ from ruslo.machines.groups.consumer.patterns import matching_topics
 from ruslo.machines.groups.consumer.ports import AssignorFailure, InlineAssignors
 from ruslo.machines.groups.errors import error_response
 from ruslo.machines.groups.events import (
+    ComputeTarget,
     GroupEvent,
     GroupQuery,
     MetadataChanged,
@@ -247,6 +248,8 @@ class SimCoordinator:
                 for pattern in query.patterns
             }
             self.run(RegexResolved(query.group_id, resolved))
+        elif not isinstance(query, ComputeTarget):
+            raise AssertionError("no simulated client uses share groups")
         elif self.clock.random.random() < self.faults.failing_assignor:
             self.run(
                 TargetComputed(query.group_id, query.group_epoch, AssignorFailure(query.assignor, "chance"))

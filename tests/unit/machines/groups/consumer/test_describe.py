@@ -82,8 +82,8 @@ def test_groups_without_a_description() -> None:
     empty, classic, absent, nameless = describe(transcript, "g", "classic", "absent", "")
     assert (empty.group_state, empty.members, empty.group_epoch) == ("Empty", [], 3)
     assert classic.error_code == absent.error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    assert classic.error_message == "Group 'classic' is not a consumer group"
-    assert absent.error_message == "Group 'absent' does not exist"
+    assert classic.error_message == "Group classic is not a consumer group."
+    assert absent.error_message == "Group absent not found."
     assert nameless.error_code == ErrorCode.INVALID_GROUP_ID
 
 

@@ -404,7 +404,7 @@ def test_groups_that_cannot_be_upgraded(assignment: bytes) -> None:
     response = Consumer(transcript, "a", "orders").join()
     assert response.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert response.error_message is not None
-    assert "cannot become a consumer group" in response.error_message
+    assert response.error_message.startswith("Cannot upgrade classic group g to consumer group because ")
     assert (c.heartbeat(), d.heartbeat()) == (ErrorCode.NONE, ErrorCode.NONE)
 
 

@@ -7,6 +7,7 @@ import pytest
 from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.member import ClassicPart, ConsumerMember
 from ruslo.machines.groups.group import Committer
+from ruslo.machines.groups.topics_view import TopicInfo
 from ruslo.model.errors import ErrorCode
 from tests.support.groups.group_bench import topic_id
 
@@ -47,7 +48,7 @@ def commit(
             epoch,
             api_version,
             transactional,
-            lambda: ((ORDERS, partition) for partition in partitions),
+            lambda: ((TopicInfo("orders", ORDERS, 10), partition) for partition in partitions),
         )
     )
 

@@ -83,9 +83,9 @@ def test_topics_by_id() -> None:
     ]
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=topics)])
     found_groups = bench.call(request, OffsetFetchResponse, 10).groups[0].topics
-    assert [topic.topic_id for topic in found_groups] == [topic.topic_id for topic in topics]
-    assert [topic.partitions[0].committed_offset for topic in found_groups] == [5, -1, 6]
-    assert [topic.partitions[0].error_code for topic in found_groups] == [0, ErrorCode.UNKNOWN_TOPIC_ID, 0]
+    assert [topic.topic_id for topic in found_groups] == [topics[at].topic_id for at in (0, 2, 1)]
+    assert [topic.partitions[0].committed_offset for topic in found_groups] == [5, 6, -1]
+    assert [topic.partitions[0].error_code for topic in found_groups] == [0, 0, ErrorCode.UNKNOWN_TOPIC_ID]
 
 
 def test_offset_of_a_deleted_topic_with_the_same_name_does_not_count() -> None:

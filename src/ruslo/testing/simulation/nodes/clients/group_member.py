@@ -6,7 +6,7 @@ import asyncio
 
 from ruslo.client.wire.cluster import Cluster
 from ruslo.client.wire.coordinators import Coordinators
-from ruslo.machines.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH
+from ruslo.machines.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH
 from ruslo.model.errors import KafkaError
 from ruslo.net.channel import Channel
 from ruslo.net.errors import RequestTimedOut
