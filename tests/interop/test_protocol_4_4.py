@@ -1,5 +1,4 @@
 """The tables of the newest protocol are those of Apache Kafka 4.4: APIs, messages, versions, fields, errors.
-"""The newest tables are those of Apache Kafka 4.4: every API, message, version, field and error.
 
 ``test_protocol_oracle.py`` compares the bytes, and the tables with Apache Kafka 4.3.
 """
