@@ -1,4 +1,4 @@
-"""The newest tables are those of Apache Kafka 4.4: every API, message, version, field and error.
+"""The tables of the newest protocol are those of Apache Kafka 4.4: APIs, messages, versions, fields, errors.
 
 ``test_protocol_oracle.py`` compares the bytes, and the tables with Apache Kafka 4.3.
 """

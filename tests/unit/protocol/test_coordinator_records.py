@@ -25,8 +25,6 @@ TOPICS = {
     "transaction_records": TRANSACTION_RECORDS,
     "share_records": SHARE_RECORDS,
 }
-UNSUPPORTED = {"group_records": set(range(10, 16))}
-"""Record types of share groups."""
 
 
 def test_keys_start_with_their_type_and_values_with_their_version() -> None:

@@ -61,8 +61,8 @@ GROUP_COORDINATOR_KEYS = (
     ConfigKey("group.consumer.session.timeout.ms", INT, 45_000, at_least(1), MEDIUM, READ_ONLY,
         "Time without a heartbeat after which a member is removed from its consumer group."),
     ConfigKey("group.streams.acceptable.recovery.lag", LONG, 10_000, at_least(0), MEDIUM, READ_ONLY,
-        "Records of a changelog that a process may still have to restore when it gets a stateful task. Only the "
-        "assignor highly_available uses it."),
+        "Records of a changelog that a process may still have to restore when it gets a stateful task. "
+        "Only the assignor highly_available uses it."),
     ConfigKey("group.streams.assignment.interval.ms", INT, 1_000, at_least(0), MEDIUM, CLUSTER_WIDE,
         "Minimum time between two assignments of a streams group."),
     ConfigKey("group.streams.assignors", LIST, TASK_ASSIGNORS,
