@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
-import threading
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition as Position
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from ruslo.client.admin.admin import Admin
 from ruslo.model.topics import TopicPartition
 from tests.cluster.test_kill9 import PARTITIONS, TOPIC, Load, wait_for_acks
 from tests.support.brokers.ruslo import RusloNode
@@ -21,35 +21,25 @@ from tests.support.clients.librdkafka import by_partition, read_records
 from tests.support.clients.log_dir_moves import begin_moves, wait_until_moved
 
 MOVES = int(os.environ.get("RUSLO_MOVES", "8"))
-KEPT_RECORDS = 500
+KEPT_RECORDS = 20
+DELETION_INTERVAL = 4
+"""Moves between two deletions: logs that are long take long to copy."""
 
 
-class Deletion(threading.Thread):
-    """DeleteRecords in a loop: the log starts move while logs are copied."""
+def delete_records(bootstrap: str, load: Load, starts: list[int]) -> None:
+    """Move the log starts past most records, also of those that are being copied."""
+    before = {
+        TopicPartition(TOPIC, partition): max(acked) - KEPT_RECORDS
+        for partition, acked in enumerate(map(dict.copy, load.acked))
+        if len(acked) > KEPT_RECORDS
+    }
 
-    def __init__(self, admin: AdminClient, load: Load) -> None:
-        super().__init__(name="deletion")
-        self.starts = [0] * PARTITIONS
-        self._admin = admin
-        self._load = load
-        self._stopping = threading.Event()
+    async def delete() -> dict[TopicPartition, int]:
+        async with Admin(bootstrap) as admin:
+            return await admin.topics.delete_records(before)
 
-    def run(self) -> None:
-        while not self._stopping.wait(0.01):
-            wanted = [
-                Position(TOPIC, partition, max(acked) - KEPT_RECORDS)
-                for partition, acked in enumerate(map(dict.copy, self._load.acked))
-                if len(acked) > KEPT_RECORDS
-            ]
-            if not wanted:
-                continue
-            for position, future in self._admin.delete_records(wanted, request_timeout=60).items():
-                if future.exception(timeout=90) is None:
-                    self.starts[position.partition] = future.result().low_watermark
-
-    def finish(self) -> None:
-        self._stopping.set()
-        self.join(120)
+    for tp, start in asyncio.run(delete()).items():
+        starts[tp.partition] = start
 
 
 @pytest.mark.parametrize("deletes", [False, True], ids=["kept", "deleted"])
@@ -65,27 +55,25 @@ def test_moves_under_load_and_kill_9(tmp_path: Path, deletes: bool) -> None:
         partitions = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
         load = Load(node.bootstrap)
         load.start()
-        deletion = Deletion(admin, load)
-        if deletes:
-            deletion.start()
+        starts = [0] * PARTITIONS
         for number in range(MOVES):
             wait_for_acks(load, source.randrange(1, 1000), node)
             target = directories[number % 2]
             begin_moves(node.bootstrap, node.node_id, partitions, target)
+            if deletes and number % DELETION_INTERVAL == 0:
+                delete_records(node.bootstrap, load, starts)
             if number % 2:
                 wait_for_acks(load, source.choice([1, 30, 300]), node)
                 node.kill()
                 node.launch()
             wait_until_moved(node.bootstrap, node.node_id, partitions, target)
         wait_for_acks(load, 100, node)
-        if deletes:
-            deletion.finish()
         load.finish()
 
         assert load.failures == []
-        left = sum(load.sent) - sum(deletion.starts)
+        left = sum(load.sent) - sum(starts)
         read = by_partition(read_records(node.bootstrap, TOPIC, PARTITIONS, left))
-        for partition, start in enumerate(deletion.starts):
+        for partition, start in enumerate(starts):
             sent = [f"{partition}:{each}".encode() for each in range(start, load.sent[partition])]
             assert [message.value() for message in read[partition]] == sent
             offsets = {each: message.offset() for each, message in enumerate(read[partition], start)}

@@ -21,6 +21,14 @@ def group(name: str, topic: str) -> None:
     consumer.close()
 
 
+def records(topic: str, count: str) -> None:
+    """Records in partition 0."""
+    producer = Producer({"bootstrap.servers": _bootstrap()})
+    for number in range(int(count)):
+        producer.produce(topic, f"record {number}", partition=0)
+    producer.flush()
+
+
 def transaction(transactional_id: str, topic: str) -> None:
     """A transaction that stays open: its producer ends without ending it."""
     producer = Producer(
@@ -42,4 +50,4 @@ def _bootstrap() -> str:
 
 
 if __name__ == "__main__":
-    {"group": group, "transaction": transaction}[sys.argv[1]](*sys.argv[2:])
+    {"group": group, "records": records, "transaction": transaction}[sys.argv[1]](*sys.argv[2:])

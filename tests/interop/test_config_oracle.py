@@ -50,11 +50,22 @@ CONTROLLER_ONLY = {**COMBINED, "process.roles": "controller", "listeners": "CONT
 
 KAFKA_4_4 = {
     "errors.deadletterqueue.group.enable",
+    "group.streams.acceptable.recovery.lag",
+    "group.streams.assignors",
+    "group.streams.min.task.offset.interval.ms",
+    "group.streams.num.warmup.replicas",
+    "group.streams.rack.aware.assignment.tags",
+    "group.streams.task.offset.interval.ms",
     "log.remote.copy.lag.bytes",
     "log.remote.copy.lag.ms",
     "max.decompressed.message.bytes",
     "remote.copy.lag.bytes",
     "remote.copy.lag.ms",
+    "streams.acceptable.recovery.lag",
+    "streams.assignor.name",
+    "streams.num.warmup.replicas",
+    "streams.rack.aware.assignment.tags",
+    "streams.task.offset.interval.ms",
 }
 """Properties that Apache Kafka 4.4 added; the oracle is 4.3."""
 

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 pytest.register_assert_rewrite("tests.support.checks.cli_checks")
 
+from ruslo.cli.cluster.reassign.throttle import LOG_DIR_RATE  # noqa: E402
 from ruslo.model.topics import TopicPartition  # noqa: E402
 from tests.support.brokers.kafka import ApacheKafka  # noqa: E402
 from tests.support.brokers.node import Node  # noqa: E402
@@ -18,7 +19,7 @@ from tests.support.brokers.ruslo import RusloNode  # noqa: E402
 from tests.support.checks.cli_checks import Cli  # noqa: E402
 from tests.support.clients.librdkafka import Sent, produce_all, read_records  # noqa: E402
 from tests.support.clients.log_dir_moves import wait_until_moved  # noqa: E402
-from tests.support.tools.java_tools import run_tool  # noqa: E402
+from tests.support.tools.java_tools import run_tool, tool_output  # noqa: E402
 
 TP = TopicPartition("t", 0)
 
@@ -57,3 +58,39 @@ def test_the_command_and_kafkas_tool(node: Node, tmp_path: Path) -> None:
     )
     wait_until_moved(node.bootstrap, node.node_id, [TP], source)
     assert len(read_records(node.bootstrap, "t", 1, 100)) == 100
+
+
+def test_a_plan_names_log_directories(node: Node, tmp_path: Path) -> None:
+    cli, verify = Cli(node.bootstrap), tmp_path / "plan.json"
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    admin.create_topics([NewTopic("u", 3, 1)])["u"].result(30)
+    first, second = map(str, node.data_dirs)
+    move = ("cluster", "reassign", "execute", "-")
+
+    def plan(path: str) -> str:
+        entries = [
+            {"topic": "u", "partition": index, "replicas": [node.node_id], "log_dirs": [path]}
+            for index in range(3)
+        ]
+        return json.dumps({"version": 1, "partitions": entries})
+
+    assert "has no log directory /elsewhere" in cli.fails(*move, stdin=plan("/elsewhere"))
+    cli.ok(*move, "--wait", stdin=plan(first))
+    before = tmp_path / "before.json"
+    moved = cli.json(
+        *move, "--wait", "--log-dir-throttle", "50MB", "--save-current", str(before), stdin=plan(second)
+    )
+    assert [(each["state"], each["log_dirs_pending"]) for each in moved["partitions"]] == [("done", [])] * 3
+    assert all((Path(second) / f"u-{index}").exists() for index in range(3))
+    verify.write_text(plan(first))
+    status = cli.run("cluster", "reassign", "status", str(verify), "-o", "json")
+    assert status.exit_code == 1, "the replicas are elsewhere and do not move"
+    assert json.loads(before.read_text()) == json.loads(plan(first))
+    cli.ok("cluster", "reassign", "execute", str(before), "--wait", "--log-dir-throttle", "50MB")
+    verified = tool_output(
+        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+        *("--bootstrap-server", node.bootstrap, "--reassignment-json-file", str(before), "--verify"),
+    )
+    assert verified.count("completed successfully") == 3
+    configs = cli.json("config", "describe", "--broker", str(node.node_id))
+    assert not [each for each in configs if each["name"] == LOG_DIR_RATE and each["value"] == "50000000"]

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support.checks.share_checks", "tests.support.checks.streams_checks")
+pytest.register_assert_rewrite(
+    *(f"tests.support.checks.{name}_checks" for name in ("group", "share", "streams"))
+)
 
 from tests.support.brokers.kafka import ApacheKafka  # noqa: E402
 from tests.support.checks.cli_checks import Cli  # noqa: E402
@@ -53,10 +55,13 @@ class TestShareGroupsWithApacheKafka(ShareChecks):
         options = ("--bootstrap-server", cli.bootstrap, "--topic", queue.topic, "--group", queue.group)
         process = subprocess.Popen(java_command(name, *options), stdout=subprocess.PIPE, text=True)
         try:
-            (view,) = until(
-                cli, ["share", "describe", queue.group], lambda views: views[0]["members"], timeout_s=120
+            until(
+                cli,
+                ["share", "list"],
+                lambda rows: [row["members"] for row in rows if row["group_id"] == queue.group] == [1],
+                timeout_s=120,
             )
-            (member,) = view["members"]
+            ((member,),) = (view["members"] for view in cli.json("share", "describe", queue.group))
             assert member["client_id"] == "console-share-consumer"
             assert process.stdout is not None
             assert [process.stdout.readline() for _ in range(RECORDS)] == [f"v{n}\n" for n in range(RECORDS)]

@@ -40,9 +40,18 @@ class Process(NamedTuple):
 class Driver:
     """The copy job in its own process and session, with its JVM and Python workers."""
 
-    def __init__(self, bootstrap: str, checkpoint: Path, delivery: str, records_per_batch: int) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        checkpoint: Path,
+        delivery: str,
+        records_per_batch: int,
+        share_group: str | None = None,
+    ) -> None:
         job = [sys.executable, "-m", "tests.pipeline.copy_job", bootstrap, SOURCE, TARGET]
         self._command = [*job, str(checkpoint), delivery, str(records_per_batch)]
+        if share_group is not None:
+            self._command.append(share_group)
         self._process: subprocess.Popen[str] | None = None
         self._started = threading.Event()
         self.lines: list[str] = []
@@ -144,11 +153,14 @@ class Chaos:
     worker_kills: int = 0
     broker_kills: int = 0
     seed: int = 1
+    share_group: str | None = None
     done: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._rng = random.Random(self.seed)
-        self._driver = Driver(self.node.bootstrap, self.checkpoint, self.delivery, self.records_per_batch)
+        self._driver = Driver(
+            self.node.bootstrap, self.checkpoint, self.delivery, self.records_per_batch, self.share_group
+        )
         self._watcher = Watcher(self.node.bootstrap)
 
     def __enter__(self) -> Self:

@@ -1,6 +1,8 @@
 """A Spark driver for kill tests: copies a topic to another in micro-batches, and ends when all is copied.
 
-    python -m tests.pipeline.copy_job BOOTSTRAP SOURCE TARGET CHECKPOINT DELIVERY RECORDS_PER_BATCH
+    python -m tests.pipeline.copy_job BOOTSTRAP SOURCE TARGET CHECKPOINT DELIVERY RECORDS_PER_BATCH [GROUP]
+
+With GROUP, the driver reads as a member of this share group.
 
 A query that fails, because a broker or a worker was killed, is restarted from its checkpoint.
 """
@@ -22,12 +24,14 @@ RESTARTS_MAX = 15
 
 
 def main(arguments: list[str]) -> int:
-    bootstrap, source, target, checkpoint, delivery, records_per_batch = arguments
+    bootstrap, source, target, checkpoint, delivery, records_per_batch, *share_group = arguments
     # Four attempts per task, as on a cluster; plain local[2] has one.
     spark = new_session("copy", "local[2,4]", {**SPARK_TEST_CONFIG, "spark.log.level": "OFF"})
 
     def start() -> StreamingQuery:
-        return start_copy(spark, bootstrap, source, target, checkpoint, delivery, records_per_batch)
+        return start_copy(
+            spark, bootstrap, source, target, checkpoint, delivery, records_per_batch, *share_group
+        )
 
     for _ in range(RESTARTS_MAX):
         query = start()
@@ -50,16 +54,19 @@ def start_copy(
     checkpoint: str,
     delivery: str,
     records_per_batch: str,
+    share_group: str | None = None,
 ) -> StreamingQuery:
-    records = (
+    reader = (
         spark.readStream.format("ruslo")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", source)
-        .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", records_per_batch)
-        .option("group.id", GROUP)
-        .load()
     )
+    if share_group is None:
+        reader = reader.option("startingOffsets", "earliest").option("group.id", GROUP)
+    else:
+        reader = reader.option("share.group.id", share_group)
+    records = reader.load()
     return (
         records.select("key", "value", "timestamp")
         .writeStream.format("ruslo")

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from ruslo.client.views.layered_layout import Box, Point, Size
 from ruslo.client.views.topology_graph import TOPICS, Edge, Kind, Node, TopologyGraph
-from ruslo.client.views.topology_layout import TopologyLayout
+from ruslo.client.views.topology_layout import PADDING, TopologyLayout
 from ruslo.console.formats import visible
 from ruslo.console.render import link
 
@@ -38,9 +38,9 @@ _SVG = Markup(
     'markerHeight="7" orient="auto"><path d="M0 0.8 8 4 0 7.2z"/></marker></defs>{parts}</svg>'
 )
 _CONTAINER = Markup(
-    '<g class="container"><rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="12"/>'
-    '<text x="{text_x:.1f}" y="{text_y:.1f}">{text}</text></g>'
+    '<rect class="container" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="12"/>'
 )
+_HEADING = Markup('<text class="heading" x="{x:.1f}" y="{y:.1f}">{text}</text>')
 _FLOW = Markup('<path class="edge" d="{path}" marker-end="url(#topology-arrow)"/>')
 _STATE = Markup('<path class="edge state" d="{path}"/>')
 _TEXTS = Markup(
@@ -70,6 +70,7 @@ def topology_svg(graph: TopologyGraph, group_id: str) -> Markup:
             [
                 *(drawing.container(key) for key in drawing.layout.containers),
                 *(drawing.edge(edge) for edge in graph.edges),
+                *(drawing.heading(key) for key in drawing.layout.containers),
                 *(
                     drawing.node(node)
                     for node in graph.nodes.values()
@@ -85,7 +86,7 @@ def _summary(graph: TopologyGraph) -> str:
     for node in graph.nodes.values():
         counts[node.kind] += len(node.members) or 1
     listed = ", ".join(f"{count} × {kind.value}" for kind, count in counts.items())
-    return f"Records flow from left to right. {listed}."
+    return f"Records flow from top to bottom. {listed}."
 
 
 class _Drawing:
@@ -96,10 +97,11 @@ class _Drawing:
         self.layout = TopologyLayout(graph, self._size)
 
     def container(self, key: str) -> Markup:
+        return _CONTAINER.format(**self.layout.boxes[key]._asdict())
+
+    def heading(self, key: str) -> Markup:
         box = self.layout.boxes[key]
-        return _CONTAINER.format(
-            **box._asdict(), text_x=box.x + 16, text_y=box.y + 22, text=f"Subtopology {self._names[key]}"
-        )
+        return _HEADING.format(x=box.x + PADDING, y=box.y + 22, text=f"Subtopology {self._names[key]}")
 
     def edge(self, edge: Edge) -> Markup:
         return (_STATE if edge.is_state else _FLOW).format(path=_curve(self.layout.route(edge)))
@@ -160,6 +162,6 @@ def _shape(kind: Kind, box: Box) -> Markup:
 def _curve(points: Sequence[Point]) -> str:
     path = f"M{points[0].x:.1f} {points[0].y:.1f}"
     for start, end in pairwise(points):
-        half = (end.x - start.x) / 2
-        path += f"C{start.x + half:.1f} {start.y:.1f} {end.x - half:.1f} {end.y:.1f} {end.x:.1f} {end.y:.1f}"
+        half = (end.y - start.y) / 2
+        path += f"C{start.x:.1f} {start.y + half:.1f} {end.x:.1f} {end.y - half:.1f} {end.x:.1f} {end.y:.1f}"
     return path

@@ -100,6 +100,7 @@ API_ROWS: tuple[tuple[int, str, int, int, int, tuple[str, ...], bool, bool], ...
     (91, "AlterShareGroupOffsets", 0, 0, 0, ("broker",), False, False),
     (92, "DeleteShareGroupOffsets", 0, 0, 0, ("broker",), False, False),
     (93, "StreamsGroupTopologyDescriptionUpdate", 0, 0, 0, ("broker",), False, False),
+    (94, "UnregisterController", 0, 0, 0, ("broker", "controller"), True, False),
 )
 
 METADATA_RECORDS: tuple[tuple[int, str], ...] = (

@@ -41,11 +41,9 @@ KAFKA_4_4_VERSIONS: dict[str, int] = {
     "StreamsGroupHeartbeat": 1,
     "StreamsGroupTopologyDescriptionUpdate": 0,
     "TxnOffsetCommit": 6,
+    "UnregisterController": 0,
 }
-"""The version that Kafka 4.4 added, by API.
-
-The schema does not have its new API 94.
-"""
+"""The version that Kafka 4.4 added, by API; version 0 is a new API."""
 
 API_BY_KEY: dict[int, Api] = {row[0]: Api(*row) for row in API_ROWS}
 API_BY_NAME: dict[str, Api] = {api.name: api for api in API_BY_KEY.values()}

@@ -39,6 +39,11 @@ class LogCopy:
         """Offsets that the copy does not have yet; below 0 after a truncation of the source."""
         return self.source.end_offset - self.future.end_offset
 
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether the copy has every batch; the source may end with a gap, where compacted batches were."""
+        return self.lag == 0 or (self.lag > 0 and self.next_slice(1) is None)
+
     def follow_source(self) -> None:
         """Apply what happened to the source: truncations, a new log start offset, new topic settings."""
         source, future = self.source, self.future
@@ -63,7 +68,7 @@ class LogCopy:
         if self.lag <= 0:
             return None
         found = source.read(future.end_offset, max_bytes, source.end_offset).slice
-        if found is None:
+        if found is None and not source.may_have_gap(source.end_offset):
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{source} has no batch at {future.end_offset}")
         return found
 
@@ -84,7 +89,7 @@ class LogCopy:
         Epochs without records and producers whose records were deleted are known to the source only.
         """
         source, future = self.source, self.future
-        assert self.lag == 0, f"{future} has not caught up with {source}"
+        assert self.has_caught_up, f"{future} has not caught up with {source}"
         self.follow_source()
         if future.epochs.entries() != source.epochs.entries():
             future.epochs = LeaderEpochCache(source.epochs.entries())

@@ -33,9 +33,12 @@ def single_node_properties(
         "offsets.topic.replication.factor": "1",
         "transaction.state.log.replication.factor": "1",
         "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
         "ruslo.metrics.listener": f"{LOOPBACK}:0",
         # The first consumer of a group starts at once instead of waiting three seconds for more members.
         "group.initial.rebalance.delay.ms": "0",
+        "group.streams.initial.rebalance.delay.ms": "0",
         **(overrides or {}),
     }
 
@@ -79,9 +82,12 @@ def cluster_properties(
             "offsets.topic.replication.factor": str(replicas),
             "transaction.state.log.replication.factor": str(replicas),
             "transaction.state.log.min.isr": str(max(1, replicas - 1)),
+            "share.coordinator.state.topic.replication.factor": str(replicas),
+            "share.coordinator.state.topic.min.isr": str(max(1, replicas - 1)),
             "ruslo.metrics.listener": f"{LOOPBACK}:0",
             # The first consumer of a group starts at once instead of waiting three seconds for more members.
             "group.initial.rebalance.delay.ms": "0",
+            "group.streams.initial.rebalance.delay.ms": "0",
             **(overrides or {}),
         }
         for at, each in enumerate(ports, 1)

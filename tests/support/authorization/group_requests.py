@@ -82,6 +82,27 @@ def consumer_group_heartbeat(names: Names) -> Fields:
     }
 
 
+def streams_group_describe(names: Names) -> Fields:
+    return {"group_ids": names.groups(), "include_authorized_operations": True}
+
+
+def streams_group_heartbeat(names: Names) -> Fields:
+    # Only a joining member may send a topology, but its topics are authorized first.
+    subtopology = {
+        "subtopology_id": "0",
+        "source_topics": names.topics(),
+        "repartition_sink_topics": names.topics(),
+        "state_changelog_topics": [{"name": name} for name in names.topics()],
+        "repartition_source_topics": [{"name": name} for name in names.topics()],
+    }
+    return {
+        "group_id": names.group(),
+        "member_id": STRANGER,
+        "member_epoch": 3,
+        "topology": {"subtopologies": [subtopology]} if names.random.random() < 0.8 else None,
+    }
+
+
 def offset_delete(names: Names) -> Fields:
     # The partition has no offset.
     topics = [{"name": name, "partitions": [{"partition_index": 7}]} for name in names.topics()]

@@ -43,7 +43,7 @@ class ApacheKafka(Node):
 
     def format(self) -> None:
         """Format the directories as `kafka-storage.sh format` does."""
-        arguments = ["format", "-t", self.cluster_id, "-c", str(self.properties_file)]
+        arguments = ["format", "-t", self.cluster_id, "-c", str(self.properties_file), *self.format_options]
         if self.quorum == "standalone":
             arguments.append("--standalone")
         result = run_tool("kafka.tools.StorageTool", *arguments)

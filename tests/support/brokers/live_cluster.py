@@ -63,6 +63,8 @@ class LiveCluster:
                 "offsets.topic.replication.factor": "1",
                 "transaction.state.log.replication.factor": "1",
                 "transaction.state.log.min.isr": "1",
+                "share.coordinator.state.topic.replication.factor": "1",
+                "share.coordinator.state.topic.min.isr": "1",
                 "ruslo.metrics.listener": f"{LOOPBACK}:0",
                 **self._quorum,
                 **self._extra,

@@ -89,6 +89,8 @@ class Node(ABC):
         self.properties_file = directory / "server.properties"
         self.process: subprocess.Popen[bytes] | None = None
         self._extra_properties = dict(properties or {})
+        self.format_options: tuple[str, ...] = ()
+        """Options of the command that formats the data directories; both systems have the same."""
 
     @abstractmethod
     def format(self) -> None:

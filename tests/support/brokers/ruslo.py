@@ -25,7 +25,7 @@ class RusloNode(Node):
 
     def format_with(self, options: Sequence[str]) -> None:
         arguments = ["storage", "format", "--cluster-id", self.cluster_id, "-c", str(self.properties_file)]
-        command = [*self.host.prefix, str(RUSLO), *arguments, *options]
+        command = [*self.host.prefix, str(RUSLO), *arguments, *options, *self.format_options]
         result = subprocess.run(command, capture_output=True, text=True, timeout=60)
         if result.returncode != 0:
             raise RuntimeError(f"ruslo storage format failed:\n{result.stdout}{result.stderr}")

@@ -70,10 +70,10 @@ class StreamsChecks:
         with running(cli, application, tmp_path):
 
             def is_settled(views: Any) -> bool:
-                tasks = views[0]["tasks"] if views else ()
-                return len(tasks) == 2 * PARTITIONS and all(
-                    task["active"] and task["lag"] in (0, None) for task in tasks
-                )
+                tasks = {task["task"]: task for task in views[0]["tasks"]}
+                read = [tasks[name]["lag"] for name in ("0_0", "0_1") if name in tasks]
+                active = [task for task in tasks.values() if task["active"]]
+                return read == [0, 0] and len(active) == 2 * PARTITIONS
 
             until(
                 cli,

@@ -20,6 +20,7 @@ from ruslo.machines.groups.streams.member import MemberState
 from ruslo.machines.groups.streams.settings import GroupSetting, StreamsSettings
 from ruslo.machines.groups.streams.status import StatusCode
 from ruslo.model.errors import ErrorCode
+from ruslo.protocol.messages.offset_commit_value import OffsetCommitValue
 from ruslo.protocol.messages.streams_group_current_member_assignment_value import (
     StreamsGroupCurrentMemberAssignmentValue,
 )
@@ -138,6 +139,8 @@ class StreamsTranscript(Transcript):
                     value.warmup_tasks_pending_revocation,
                 )
                 return f"{text} revoke{pending}" if pending else text
+            case OffsetCommitValue():
+                return f" offset {value.offset}"
         return super()._value(value)
 
 

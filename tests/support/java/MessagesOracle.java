@@ -16,9 +16,11 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 
+import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.message.ApiMessageType;
 import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.protocol.Message;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
 import org.apache.kafka.common.protocol.types.BoundField;
@@ -36,6 +38,7 @@ import org.apache.kafka.common.protocol.types.Type;
  * {"op": "defaults", "name": N, "version": V}              -> {"structs": {struct name: H of a new struct, ...}}
  * {"op": "schema", "name": N}                              -> {"versions": {"0": [[name, type], ...], ...}}
  * {"op": "apis"}                                           -> {"apis": [...]}
+ * {"op": "errors"}                                         -> {"errors": [[code, name, retriable], ...]}
  * </pre>
  *
  * The response to a failed request is {"error": text}.
@@ -93,6 +96,7 @@ public final class MessagesOracle {
             case "defaults" -> response.set("structs", defaults(classOf(name), version));
             case "schema" -> response.set("versions", schemas(classOf(name)));
             case "apis" -> response.set("apis", apis());
+            case "errors" -> response.set("errors", errors());
             default -> throw new IllegalArgumentException("unknown op");
         }
     }
@@ -203,6 +207,15 @@ public final class MessagesOracle {
         if (type.isArray())
             return structOf(type.arrayElementType().get());
         return type instanceof Schema schema ? schema : null;
+    }
+
+    private static ArrayNode errors() {
+        ArrayNode errors = NODES.arrayNode();
+        for (Errors error : Errors.values()) {
+            boolean retriable = error.exception() instanceof RetriableException;
+            errors.addArray().add(error.code()).add(error.name()).add(retriable);
+        }
+        return errors;
     }
 
     private static ArrayNode apis() {

@@ -10,13 +10,14 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
  * Copies records of a topic in one transaction, with their offsets, then deletes the group: while it has a member and
- * afterwards. Prints the result of each deletion.
+ * afterwards. Prints the result of each deletion, and why a controller cannot be unregistered.
  *
  *   NewestClient BOOTSTRAP INPUT OUTPUT GROUP RECORDS
  */
@@ -55,6 +56,13 @@ public final class NewestClient {
                 System.out.println(delete(admin, group));
             }
             System.out.println(delete(admin, group));
+            try {
+                // This file is compiled with the classes of 4.3, which do not have the method.
+                Object result = Admin.class.getMethod("unregisterController", int.class).invoke(admin, 7);
+                ((KafkaFuture<?>) result.getClass().getMethod("all").invoke(result)).get();
+            } catch (ExecutionException refused) {
+                System.out.println(refused.getCause().getClass().getSimpleName());
+            }
         }
     }
 

@@ -11,6 +11,7 @@ from ruslo.machines.controller.machine import ControllerMachine
 from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.shard import GroupShard
 from ruslo.machines.groups.share.group import ShareGroup
+from ruslo.machines.groups.streams.group import StreamsGroup
 from ruslo.machines.machine import Instant
 from ruslo.machines.share_coordinator.shard import ShareCoordinatorShard
 from ruslo.machines.txns.shard import TxnShard
@@ -40,7 +41,21 @@ def logged_state(machine: object) -> str:
             for group in machine.state.groups.values()
             if isinstance(group, ConsumerGroup | ShareGroup)
         }
-        return repr((offsets, store._pending, groups))
+        streams = {
+            group.group_id: (
+                group.epoch,
+                group.metadata_hash,
+                group.target_epoch,
+                group.target,
+                group.members,
+                group.validated_topology_epoch,
+                group.assignment_configs,
+                group.topology is None or sorted(group.topology.required_topics),
+            )
+            for group in machine.state.groups.values()
+            if isinstance(group, StreamsGroup)
+        }
+        return repr((offsets, store._pending, groups, streams))
     assert isinstance(machine, ControllerMachine)
     records = [] if machine.image.is_empty else machine.image.to_records()
     return repr([(type(record), record.to_bytes(version)) for record, version in records])

@@ -17,6 +17,7 @@ COMMANDS_PAGE = DOCS / "commands.md"
 PAGES = (
     COMMANDS_PAGE,
     DOCS / "groups.md",
+    DOCS / "share-groups.md",
     DOCS / "pipelines.md",
     DOCS / "transactions.md",
     DOCS / "cluster.md",

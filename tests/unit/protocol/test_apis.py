@@ -9,15 +9,15 @@ from ruslo.protocol.modules import module_name
 from tests.support.protocol.values import message_class
 
 
-def test_there_are_93_apis_and_four_were_removed() -> None:
-    assert sorted(API_BY_KEY) == list(range(93))
+def test_there_are_95_apis_and_four_were_removed() -> None:
+    assert sorted(API_BY_KEY) == list(range(95))
     assert [api.name for api in API_BY_KEY.values() if api.max_version < 0] == [
         "LeaderAndIsr",
         "StopReplica",
         "UpdateMetadata",
         "ControlledShutdown",
     ]
-    assert len(API_BY_NAME) == 93
+    assert len(API_BY_NAME) == 95
 
 
 @pytest.mark.parametrize("name", sorted(API_BY_NAME))
@@ -40,8 +40,8 @@ def test_an_unstable_version_has_a_codec_but_is_not_announced() -> None:
 
 
 def test_messages_that_are_only_in_the_tables_raise() -> None:
-    with pytest.raises(ProtocolError, match="StreamsGroupDescribeRequest is not supported"):
-        _ = API_BY_NAME["StreamsGroupDescribe"].request
+    with pytest.raises(ProtocolError, match="LeaderAndIsrRequest is not supported"):
+        _ = API_BY_NAME["LeaderAndIsr"].request
 
 
 def test_listeners_and_flags() -> None:

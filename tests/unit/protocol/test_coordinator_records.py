@@ -25,8 +25,6 @@ TOPICS = {
     "transaction_records": TRANSACTION_RECORDS,
     "share_records": SHARE_RECORDS,
 }
-UNSUPPORTED = {"group_records": {*range(10, 16), *range(17, 24)}}
-"""Record types of share groups and streams groups."""
 
 
 def test_keys_start_with_their_type_and_values_with_their_version() -> None:
@@ -52,7 +50,7 @@ def test_every_record_and_version() -> None:
     keys = values = 0
     for message, version in message_versions():
         topic: CoordinatorRecords | None = TOPICS.get(message.table)
-        if topic is None or message.key in UNSUPPORTED.get(message.table, ()):
+        if topic is None:
             continue
         record = ValueMaker(message, version, random.Random(keys + values)).random()
         if message.kind == "coordinator-key":
@@ -61,7 +59,7 @@ def test_every_record_and_version() -> None:
         else:
             assert topic.decode_value(message.key, topic.encode_value(record, version)) == (record, version)
             values += 1
-    assert (keys, values) == (13, 22)
+    assert (keys, values) == (25, 34)
 
 
 def test_records_of_other_topics_are_rejected() -> None:
@@ -77,9 +75,6 @@ def test_unsupported_types_raise_unknown_record_type_error() -> None:
     ) as caught:
         GROUP_RECORDS.decode_key(b"\x00\x63rest")
     assert caught.value.record_type == 99
-    for record_type in UNSUPPORTED["group_records"]:
-        with pytest.raises(UnknownRecordTypeError):
-            GROUP_RECORDS.classes(record_type)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x02", b"\x00\x02\x00\x05g", b"\x00\x02\x00\x01gx"])

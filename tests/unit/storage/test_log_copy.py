@@ -211,6 +211,27 @@ def test_records_are_deleted_while_a_slice_is_appended(dirs: Dirs) -> None:
     dirs.manager.abandon()
 
 
+def test_a_log_that_ends_with_a_gap_moves(dirs: Dirs) -> None:
+    """A follower was truncated where compaction of its leader had removed batches."""
+    log = dirs.create()
+    log.configure(LogConfig(cleanup_policy=("compact",)))
+    for base_offset in (0, 10):
+        log.append_as_is(bytes(batch(2, base_offset=base_offset, leader_epoch=0)), NOW)
+    log.truncate_to(5)
+    assert log.end_offset == 5
+    copy = dirs.copy(log)
+    catch_up(copy)
+    assert (copy.future.end_offset, copy.has_caught_up) == (2, True)
+    dirs.manager.replace_by_future(copy)
+    assert log.end_offset == 5
+    log.append_as_is(bytes(batch(2, base_offset=7, leader_epoch=0)), NOW)
+    assert [offset for offset, _ in records_from(log)] == [0, 1, 7, 8]
+    before = records_from(log)
+    dirs.manager.abandon()
+    assert records_from(dirs.open().logs[PARTITION]) == before
+    dirs.manager.abandon()
+
+
 def test_a_restart_goes_on_with_the_copy(dirs: Dirs) -> None:
     log = dirs.create()
     fill(log)

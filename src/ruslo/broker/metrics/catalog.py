@@ -129,6 +129,8 @@ LOG_END = Metric("kafka_log_log_logendoffset", "gauge", "Offset of the next reco
 LOG_SEGMENTS = Metric("kafka_log_log_numlogsegments", "gauge", "Segments of a replica.", _PARTITION)
 OFFLINE_DIRECTORIES = Metric("kafka_log_logmanager_offlinelogdirectorycount", "gauge",
     "Log directories that have failed.")
+CORDONED_DIRECTORIES = Metric("kafka_log_logmanager_cordonedlogdirectorycount", "gauge",
+    "Log directories that receive no new replicas (KIP-1066).")
 LOGS_TO_RECOVER = Metric("kafka_log_logmanager_remaininglogstorecover", "gauge",
     "Logs to open after an unclean shutdown.", ("dir",))
 SEGMENTS_TO_RECOVER = Metric("kafka_log_logmanager_remainingsegmentstorecover", "gauge",
@@ -162,6 +164,8 @@ GROUP_LAG = Metric("kafka_consumergroup_lag", "gauge",
     "Records between a group's committed offset and the high watermark, on its coordinator.", _GROUP)
 GROUP_MEMBERS = Metric("kafka_consumergroup_members", "gauge",
     "Members of a group, on its coordinator.", ("consumergroup",))
+GROUPS_BY_STATE = Metric("kafka_coordinator_group_count", "gauge",
+    "Groups that this broker coordinates.", ("protocol", "state"))
 
 # -- share groups, at the leaders of their partitions
 SHARE_SESSIONS = Metric("kafka_server_sharesessioncache_sharesessionscount", "gauge",
@@ -180,6 +184,13 @@ IN_FLIGHT_RECORDS = Metric("kafka_server_sharepartitionmetrics_inflightmessageco
     "Records between the start offset and the end offset of a share-partition.", _SHARE)
 IN_FLIGHT_BATCHES = Metric("kafka_server_sharepartitionmetrics_inflightbatchcount", "gauge",
     "Ranges of records in flight with equal state.", _SHARE)
+LOCKED_RECORDS = Metric("ruslo_share_partition_locked_records", "gauge",
+    "Records of a share-partition that consumers hold.", _SHARE)
+OLDEST_LOCK = Metric("ruslo_share_partition_oldest_lock_seconds", "gauge",
+    "Seconds since the oldest acquisition lock of a share-partition was acquired or renewed; 0 without one.",
+    _SHARE)
+DELIVERIES_MAX = Metric("ruslo_share_partition_delivery_count_max", "gauge",
+    "Highest delivery count of a record in flight.", _SHARE)
 LOCK_TIMEOUTS = Metric("kafka_server_sharepartitionmetrics_acquisitionlocktimeout_total", "counter",
     "Records of a share-partition whose acquisition lock expired.", _SHARE)
 

@@ -7,6 +7,7 @@ asked once for each scrape, all at the same time, with a short timeout. Without 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -87,6 +88,7 @@ class GroupSource:
         yield Family(catalog.GROUP_OFFSET, self._offsets(states))
         yield Family(catalog.GROUP_LAG, self._lags(states))
         yield Family(catalog.GROUP_MEMBERS, self._members(states))
+        yield Family(catalog.GROUPS_BY_STATE, self._counts(states))
 
     def _offsets(self, states: Sequence[ShardState]) -> Iterator[Sample]:
         for state in states:
@@ -104,6 +106,13 @@ class GroupSource:
         for state in states:
             for group in list(state.groups.values()):
                 yield Sample(labels_text({"consumergroup": group.group_id}), group.member_count)
+
+    def _counts(self, states: Sequence[ShardState]) -> Iterator[Sample]:
+        counts = Counter(
+            (group.kind, group.state_name) for state in states for group in state.groups.values()
+        )
+        for (kind, name), count in sorted(counts.items()):
+            yield Sample(labels_text({"protocol": kind, "state": name}), count)
 
     def _end_of(self, tp: TopicPartition) -> int | None:
         local = self._local_end(tp)

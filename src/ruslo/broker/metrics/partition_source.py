@@ -79,6 +79,7 @@ def directory_families(logs: LogManager) -> Iterator[Family]:
     """Available while the logs are being opened, too."""
     recoveries = [(labels_text({"dir": each.path}), each.recovery) for each in logs.directories]
     yield single(catalog.OFFLINE_DIRECTORIES, sum(not each.online for each in logs.directories))
+    yield single(catalog.CORDONED_DIRECTORIES, sum(each.cordoned for each in logs.directories))
     yield Family(catalog.LOST_DATA, list(_lost_data(logs)))
     yield Family(catalog.DIRECTORY_FREE, list(_free_space(logs)))
     yield Family(catalog.LOGS_TO_RECOVER, [Sample(labels, each.logs_left) for labels, each in recoveries])

@@ -28,12 +28,15 @@ the last column says so; a test sends those of brokers to a node in each version
 in ApiVersions, so a client knows before it sends one: it takes another way, or says what is missing. What
 that means for users is in [limits.md](limits.md).
 
-Not answered of Apache Kafka 4.4: its new request UnregisterController (94). It needs a `metadata.version` of
-4.4, which no cluster of Ruslo finalizes.
+UnregisterController (94) of Apache Kafka 4.4 is not answered. No metadata record of 4.3 can remove the
+registration of a controller, and the record of 4.4 needs a `metadata.version` that no cluster of Ruslo
+finalizes: nodes of 4.3 could not read it. A client that asks for it reports UNSUPPORTED_VERSION.
 
-Features of a cluster are another matter. A new cluster finalizes the features that Apache Kafka finalizes
-with the same `metadata.version`, so that either system can start on the other's directories. One of them,
-`share.version`, is finalized although the requests of share groups are not answered yet."""
+With `unstable.api.versions.enable`, as in Apache Kafka, InitProducerId has version 6 in addition (KIP-939).
+
+A new cluster finalizes the features that Apache Kafka finalizes with the same `metadata.version`, so that
+either system can start on the other's directories. At level 0 of `group.version`, `share.version` or
+`streams.version` the requests of these groups are listed, but answered with UNSUPPORTED_VERSION."""
 
 
 def page() -> str:

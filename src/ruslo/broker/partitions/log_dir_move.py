@@ -90,8 +90,8 @@ class LogDirMove:
     reported: bool = False
     """Whether the metadata may name the target although the log is still in the source."""
     _copy: LogCopy = field(init=False)
-    _checkpointed_start: int = -1
-    """The log start offset of the copy in the checkpoint of the target."""
+    _checkpointed_start: int | None = None
+    """The log start offset of the copy in the checkpoint of the target; None: it was not needed there."""
 
     @property
     def tp(self) -> TopicPartition:
@@ -222,7 +222,7 @@ class LogDirMove:
         cleaned = self.source.checkpoints.cleaned.get(self.tp)
         if cleaned is not None:
             checkpoints.cleaned[self.tp] = min(cleaned, self.future.end_offset)
-        start_offset = self.future.start_offset
+        start_offset = self._start_to_checkpoint()
         writes = [
             write
             for write in (
@@ -238,6 +238,11 @@ class LogDirMove:
         if all(write.done for write in writes):
             self._checkpointed_start = start_offset
 
+    def _start_to_checkpoint(self) -> int | None:
+        """The log start offset of the copy, if the names of its segments do not say it."""
+        start_offset = self.future.start_offset
+        return start_offset if start_offset > self.future.segments[0].base_offset else None
+
     def _replace(self) -> bool:
         """Copy the rest and replace the log, without serving requests in between; False: not yet."""
         self._require_active()
@@ -252,7 +257,7 @@ class LogDirMove:
             copy.append(data, now_ms)
             services.quota.record(len(data))
         # Without the checkpoint deleted records would come back after a crash.
-        if copy.lag != 0 or self.future.start_offset != self._checkpointed_start:
+        if not copy.has_caught_up or self._start_to_checkpoint() not in (None, self._checkpointed_start):
             return False
         services.logs.replace_by_future(copy)
         self.reported = False

@@ -145,7 +145,9 @@ def _print_text(overview: Overview) -> None:
 def _state(directory: LogDirectory) -> str:
     if directory.recovery is not None:
         return shown_recovery(directory.recovery)
-    return "online" if directory.error is None else directory.error.code.name
+    if directory.error is not None:
+        return directory.error.code.name
+    return "cordoned" if directory.cordoned else "online"
 
 
 def _as_json(overview: Overview) -> dict[str, object]:
@@ -190,6 +192,7 @@ def _as_json(overview: Overview) -> dict[str, object]:
                 "broker": d.node_id,
                 "path": d.path,
                 "error": None if d.error is None else d.error.code.name,
+                "cordoned": d.cordoned,
                 "used_bytes": sum(replica.size_bytes for replica in d.replicas),
                 "usable_bytes": d.usable_bytes,
                 "total_bytes": d.total_bytes,

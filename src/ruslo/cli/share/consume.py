@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING
 
 import click
 
-from ruslo.cli.arguments.completion import complete_groups, complete_topics
+from ruslo.cli.arguments.completion import complete_share_groups, complete_topics
 from ruslo.cli.arguments.duration import parse_duration_ms
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option, parsed
 from ruslo.cli.terminal.output_format import stream_item
+from ruslo.cli.terminal.pipes import reader_gone
 
 if TYPE_CHECKING:
     from ruslo.cli.arguments.record_format import Formatter
@@ -40,7 +42,7 @@ CHOICES = ("accept", "release", "reject", "ask")
     "group_id",
     required=True,
     metavar="GROUP",
-    shell_complete=complete_groups,
+    shell_complete=complete_share_groups,
     help="The share group to join.",
 )
 @click.option(
@@ -133,12 +135,15 @@ def consume(
         "max.poll.records": 1 if strict else 500,
     }
     check_reachable(bootstrap, encrypted=uses_tls(config))
+    signal.signal(signal.SIGTERM, _leave)
     with ShareConsumer(config) as consumer:
         consumer.subscribe(topics)
         decision = new_decision(acknowledge, consumer)
         left, idle_since = count, time.monotonic()
         while left is None or left > 0:
             records = consumer.poll(_POLL_S)
+            if not records and reader_gone(sys.stdout.buffer):
+                raise BrokenPipeError
             _print(records, write)
             decision.decide(records)
             if decision.is_over:
@@ -150,6 +155,11 @@ def consume(
             elif timeout_ms is not None and time.monotonic() - idle_since > timeout_ms / 1000:
                 break
         decision.finish()
+
+
+def _leave(number: int, frame: object) -> None:
+    """Leave the group when the command is terminated: other consumers get the records at once."""
+    raise SystemExit(128 + number)
 
 
 def _print(records: list[ShareRecord], write: Formatter) -> None:

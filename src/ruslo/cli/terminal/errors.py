@@ -11,6 +11,9 @@ from ruslo.model.errors import ErrorCode, KafkaError, RusloError
 from ruslo.model.topics import TopicPartition
 from ruslo.net.errors import BrokerUnreachable
 
+_SEE_MEMBERS = (
+    "Stop its consumers first. Run 'ruslo group members' or 'ruslo share describe' to see where they run."
+)
 _SEE_EPOCHS = "Run 'ruslo txn producers' to see the producer epochs of the partition."
 
 _ADVICE = {
@@ -27,8 +30,8 @@ _ADVICE = {
     ErrorCode.MESSAGE_TOO_LARGE: "Raise max.message.bytes of the topic and max.request.size of the producer.",
     ErrorCode.POLICY_VIOLATION: "A policy forbids it: a compacted topic, for example, keeps its records.",
     ErrorCode.GROUP_ID_NOT_FOUND: "Run 'ruslo group list' to see the groups.",
-    ErrorCode.NON_EMPTY_GROUP: "Stop its consumers first. Run 'ruslo group members' to see where they run.",
-    ErrorCode.UNKNOWN_MEMBER_ID: "Stop its consumers first. Run 'ruslo group members' to see where they run.",
+    ErrorCode.NON_EMPTY_GROUP: _SEE_MEMBERS,
+    ErrorCode.UNKNOWN_MEMBER_ID: _SEE_MEMBERS,
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Stop its consumers, or change their subscription.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Ask the cluster operator for access to this group.",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available yet. Try again in a moment.",

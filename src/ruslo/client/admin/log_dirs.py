@@ -40,6 +40,8 @@ class LogDirectory:
     total_bytes: int
     usable_bytes: int
     replicas: tuple[ReplicaSize, ...]
+    cordoned: bool = False
+    """Whether the directory receives no new replicas (KIP-1066)."""
     recovery: Recovery | None = None
     """The progress of log recovery while the broker starts after a crash, else None."""
 
@@ -91,7 +93,7 @@ class LogDirs:
     async def recovering(self, node: Node) -> list[LogDirectory]:
         """The directories of a broker that is still starting; empty if it has started or is unreachable."""
         found = await recovery_at(Address(node.host, node.port))
-        return [LogDirectory(node.id, path, None, -1, -1, (), each) for path, each in found.items()]
+        return [LogDirectory(node.id, path, None, -1, -1, (), recovery=each) for path, each in found.items()]
 
 
 async def recovery_at(address: Address) -> dict[str, Recovery]:
@@ -124,5 +126,11 @@ def _log_directory(node_id: int, result: DescribeLogDirsResult) -> LogDirectory:
     )
     error = error_of(result.error_code, result.log_dir) if result.error_code else None
     return LogDirectory(
-        node_id, result.log_dir, error, result.total_bytes, result.usable_bytes, tuple(replicas)
+        node_id,
+        result.log_dir,
+        error,
+        result.total_bytes,
+        result.usable_bytes,
+        tuple(replicas),
+        result.is_cordoned,
     )

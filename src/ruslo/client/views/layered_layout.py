@@ -1,4 +1,4 @@
-"""Places the nodes of a directed graph in layers from left to right, and routes its edges (after Sugiyama).
+"""Places the nodes of a directed graph in layers from top to bottom, and routes its edges (after Sugiyama).
 
 1. Edges that close a cycle are turned around.
 2. The layer of a node is its longest distance from a start.
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-LAYER_GAP = 40.0
+LAYER_GAP = 34.0
 NODE_GAP = 18.0
 ORDER_SWEEPS = 12
 ALIGN_SWEEPS = 8
@@ -36,7 +36,7 @@ class Box(NamedTuple):
 
     @property
     def middle(self) -> float:
-        return self.y + self.height / 2
+        return self.x + self.width / 2
 
 
 class Point(NamedTuple):
@@ -175,52 +175,52 @@ def _placed(
     layers: Sequence[Sequence[str]], sizes: Mapping[str, Size], segments: Sequence[Link]
 ) -> dict[str, Box]:
     before, after = _neighbours(segments)
-    top: dict[str, float] = {}
+    left: dict[str, float] = {}
     for layer in layers:
-        y = 0.0
+        x = 0.0
         for name in layer:
-            top[name] = y
-            y += sizes[name].height + NODE_GAP
+            left[name] = x
+            x += sizes[name].width + NODE_GAP
     for sweep in range(ALIGN_SWEEPS):
         towards = (before, after)[sweep % 2]
         for layer in layers if sweep % 2 == 0 else layers[::-1]:
-            _align(layer, sizes, top, towards)
-    highest = min(top.values(), default=0.0)
+            _align(layer, sizes, left, towards)
+    leftmost = min(left.values(), default=0.0)
     boxes: dict[str, Box] = {}
-    x = 0.0
+    y = 0.0
     for layer in layers:
-        width = max(sizes[name].width for name in layer)
+        height = max(sizes[name].height for name in layer)
         for name in layer:
             own = sizes[name]
-            boxes[name] = Box(x + (width - own.width) / 2, top[name] - highest, own.width, own.height)
-        x += width + LAYER_GAP
+            boxes[name] = Box(left[name] - leftmost, y + (height - own.height) / 2, own.width, own.height)
+        y += height + LAYER_GAP
     return boxes
 
 
 def _align(
     layer: Sequence[str],
     sizes: Mapping[str, Size],
-    top: dict[str, float],
+    left: dict[str, float],
     towards: Mapping[str, Sequence[str]],
 ) -> None:
     """Move the nodes of a layer to the middle of their neighbours, in order and without overlaps."""
+
+    def middle(name: str) -> float:
+        return left[name] + sizes[name].width / 2
+
     wanted = [
-        _mean(
-            [top[each] + sizes[each].height / 2 for each in towards.get(name, ())],
-            top[name] + sizes[name].height / 2,
-        )
-        - sizes[name].height / 2
+        _mean([middle(each) for each in towards.get(name, ())], middle(name)) - sizes[name].width / 2
         for name in layer
     ]
-    down = list(wanted)
+    right = list(wanted)
     for at in range(1, len(layer)):
-        down[at] = max(wanted[at], down[at - 1] + sizes[layer[at - 1]].height + NODE_GAP)
-    up = list(wanted)
+        right[at] = max(wanted[at], right[at - 1] + sizes[layer[at - 1]].width + NODE_GAP)
+    far_left = list(wanted)
     for at in range(len(layer) - 2, -1, -1):
-        up[at] = min(wanted[at], up[at + 1] - sizes[layer[at]].height - NODE_GAP)
+        far_left[at] = min(wanted[at], far_left[at + 1] - sizes[layer[at]].width - NODE_GAP)
     # Both keep the distances, so their mean does as well.
-    for name, low, high in zip(layer, down, up, strict=True):
-        top[name] = (low + high) / 2
+    for name, low, high in zip(layer, far_left, right, strict=True):
+        left[name] = (low + high) / 2
 
 
 def _neighbours(segments: Sequence[Link]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:

@@ -1,4 +1,4 @@
-"""Where the nodes and edges of a topology are drawn: from left to right, processors in their subtopology."""
+"""Where the nodes and edges of a topology are drawn: from top to bottom, processors in their subtopology."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class TopologyLayout:
         else:
             bends = list(self._outside.bends[outer])
         start, end = self.boxes[edge.start], self.boxes[edge.end]
-        if start.x <= end.x:
-            return [Point(start.x + start.width, start.middle), *bends, Point(end.x, end.middle)]
-        return [Point(start.x, start.middle), *bends, Point(end.x + end.width, end.middle)]
+        if start.y <= end.y:
+            return [Point(start.middle, start.y + start.height), *bends, Point(end.middle, end.y)]
+        return [Point(start.middle, start.y), *bends, Point(end.middle, end.y + end.height)]
 
     def _outer(self, key: str) -> str:
         return self._graph.nodes[key].parent or key

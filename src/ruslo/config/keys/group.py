@@ -11,6 +11,7 @@ from ruslo.config.definition import (
     ConfigTable,
 )
 from ruslo.config.keys.broker import BROKER
+from ruslo.config.keys.group_coordinator import TASK_ASSIGNORS
 from ruslo.config.keys.inherited import inherited
 from ruslo.config.validators import OffsetReset, OneOf, Validator, at_least
 
@@ -30,11 +31,17 @@ GROUP = ConfigTable("group", (
     _of_broker("share.partition.max.record.locks", at_least(100)),
     _of_broker("share.record.lock.duration.ms", at_least(1_000)),
     _of_broker("share.session.timeout.ms"),
+    _of_broker("streams.acceptable.recovery.lag"),
     _of_broker("streams.assignment.interval.ms"),
+    ConfigKey("streams.assignor.name", STRING, None, OneOf(*TASK_ASSIGNORS), MEDIUM, CLUSTER_WIDE,
+        "Task assignor of a streams group; the default is the first one of group.streams.assignors."),
     _of_broker("streams.heartbeat.interval.ms"),
     _of_broker("streams.initial.rebalance.delay.ms"),
     _of_broker("streams.num.standby.replicas"),
+    _of_broker("streams.num.warmup.replicas"),
+    _of_broker("streams.rack.aware.assignment.tags"),
     _of_broker("streams.session.timeout.ms"),
+    _of_broker("streams.task.offset.interval.ms"),
     ConfigKey("share.auto.offset.reset", STRING, "latest", OffsetReset(), MEDIUM, CLUSTER_WIDE,
         "Start offset of a share group without committed state: latest, earliest or by_duration:…."),
     ConfigKey("share.isolation.level", STRING, "read_uncommitted",

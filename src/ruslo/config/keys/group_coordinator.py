@@ -17,6 +17,8 @@ from ruslo.config.definition import (
 from ruslo.config.limits import INT_MAX
 from ruslo.config.validators import Items, OneOf, at_least
 
+TASK_ASSIGNORS = ("sticky", "highly_available")
+
 # fmt: off
 GROUP_COORDINATOR_KEYS = (
     ConfigKey("group.initial.rebalance.delay.ms", INT, 3_000, None, MEDIUM, READ_ONLY,
@@ -58,8 +60,14 @@ GROUP_COORDINATOR_KEYS = (
         "Minimum of a group's consumer.session.timeout.ms."),
     ConfigKey("group.consumer.session.timeout.ms", INT, 45_000, at_least(1), MEDIUM, READ_ONLY,
         "Time without a heartbeat after which a member is removed from its consumer group."),
+    ConfigKey("group.streams.acceptable.recovery.lag", LONG, 10_000, at_least(0), MEDIUM, READ_ONLY,
+        "Records of a changelog that a process may still have to restore when it gets a stateful task. "
+        "Only the assignor highly_available uses it."),
     ConfigKey("group.streams.assignment.interval.ms", INT, 1_000, at_least(0), MEDIUM, CLUSTER_WIDE,
         "Minimum time between two assignments of a streams group."),
+    ConfigKey("group.streams.assignors", LIST, TASK_ASSIGNORS,
+        Items(*TASK_ASSIGNORS, may_be_empty=False), MEDIUM, READ_ONLY,
+        "Task assignors of streams groups. The first one is the default."),
     ConfigKey("group.streams.heartbeat.interval.ms", INT, 5_000, at_least(1), MEDIUM, READ_ONLY,
         "Heartbeat interval of streams group members."),
     ConfigKey("group.streams.initial.rebalance.delay.ms", INT, 3_000, at_least(0), MEDIUM, READ_ONLY,
@@ -80,10 +88,18 @@ GROUP_COORDINATOR_KEYS = (
         "Minimum of a group's streams.heartbeat.interval.ms."),
     ConfigKey("group.streams.min.session.timeout.ms", INT, 45_000, at_least(1), MEDIUM, READ_ONLY,
         "Minimum of a group's streams.session.timeout.ms."),
+    ConfigKey("group.streams.min.task.offset.interval.ms", INT, 15_000, at_least(1), MEDIUM, READ_ONLY,
+        "Minimum of a group's streams.task.offset.interval.ms."),
     ConfigKey("group.streams.num.standby.replicas", INT, 0, at_least(0), MEDIUM, READ_ONLY,
         "Standby replicas of each stateful task."),
+    ConfigKey("group.streams.num.warmup.replicas", INT, 2, at_least(0), MEDIUM, READ_ONLY,
+        "Maximum number of warm-up tasks of a streams group: tasks that restore state before they move."),
+    ConfigKey("group.streams.rack.aware.assignment.tags", LIST, (), Items(), MEDIUM, READ_ONLY,
+        "Client tags in whose values the processes of a task and its standby replicas should differ."),
     ConfigKey("group.streams.session.timeout.ms", INT, 45_000, at_least(1), MEDIUM, READ_ONLY,
         "Time without a heartbeat after which a member is removed from its streams group."),
+    ConfigKey("group.streams.task.offset.interval.ms", INT, 60_000, at_least(1), MEDIUM, READ_ONLY,
+        "Interval at which members of streams groups report the offsets of their changelogs."),
     ConfigKey("offset.metadata.max.bytes", INT, 4_096, None, HIGH, READ_ONLY,
         "Maximum size of the metadata string stored with a committed offset."),
     ConfigKey("offsets.commit.timeout.ms", INT, 5_000, at_least(1), HIGH, READ_ONLY,

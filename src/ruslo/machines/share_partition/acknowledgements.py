@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
 
 from ruslo.machines.share_partition.states import AcknowledgeType
 from ruslo.machines.share_partition.values import AcknowledgementBatch, TypeRun
 from ruslo.model.errors import ErrorCode, KafkaError
 
-_TYPES = frozenset(AcknowledgeType)
+_BY_VALUE = {int(each): each for each in AcknowledgeType}
 
 
 def check_batch(batch: AcknowledgementBatch, start_offset: int, end_offset: int) -> None:
@@ -32,7 +31,7 @@ def check_batch(batch: AcknowledgementBatch, start_offset: int, end_offset: int)
             f"{len(batch.types)} acknowledge types do not fit {size} offsets. Send one, or one per offset.",
         )
     for value in batch.types:
-        if value not in _TYPES:
+        if value not in _BY_VALUE:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Acknowledge type {value} does not exist.")
 
 
@@ -40,11 +39,11 @@ def runs_of(batch: AcknowledgementBatch, start_offset: int) -> Iterator[TypeRun]
     """The runs of equal types; what is before the start offset is left out, because it needs no response."""
     if len(batch.types) == 1:
         if batch.last >= start_offset:
-            yield TypeRun(max(batch.first, start_offset), batch.last, AcknowledgeType(batch.types[0]))
+            yield TypeRun(max(batch.first, start_offset), batch.last, _BY_VALUE[batch.types[0]])
         return
-    first = batch.first
-    for value, equal in groupby(batch.types):
-        last = first + sum(1 for _ in equal) - 1
-        if last >= start_offset:
-            yield TypeRun(max(first, start_offset), last, AcknowledgeType(value))
-        first = last + 1
+    types = batch.types
+    begin, end = max(start_offset - batch.first, 0), len(types)
+    for at in range(begin + 1, end + 1):
+        if at == end or types[at] != types[begin]:
+            yield TypeRun(batch.first + begin, batch.first + at - 1, _BY_VALUE[types[begin]])
+            begin = at

@@ -10,7 +10,7 @@ Records that are available again come before new ones, batch by batch:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ruslo.machines.share_partition.ranges import InFlightRanges
@@ -71,36 +71,41 @@ class Acquisition:
         if self._count < max_records and last >= self._ranges.end:
             self._acquire_new(batches, max(first, self._ranges.end), last, max_records)
 
-    def _available_batches(self, first: int, last: int) -> list[list[_Available]]:
+    def _available_batches(self, first: int, last: int) -> Iterator[list[_Available]]:
         """Available ranges, grouped by the batch in which they were acquired at first.
 
-        A range without deliveries is a group by itself.
+        A range without deliveries is a group by itself. The ranges of a group may change before the next
+        group is looked for: a fetch of a few records must not look at all that are available.
         """
+        found = self._next_available(first, last)
+        while found is not None:
+            group = [found]
+            while (found := self._next_available(group[-1].last + 1, last)) is not None:
+                if found.batch_first != group[0].batch_first or not (
+                    found.delivery_count and group[0].delivery_count
+                ):
+                    break
+                group.append(found)
+            yield group
+
+    def _next_available(self, first: int, last: int) -> _Available | None:
+        """The first available range between two offsets."""
         ranges = self._ranges
-        groups: list[list[_Available]] = []
-        if first >= ranges.end:
-            return groups
-        for at in range(ranges.index(first), ranges.index(min(last, ranges.end - 1)) + 1):
-            if not ranges.is_available(at):
-                continue
-            each = _Available(
-                max(first, ranges.first[at]),
-                min(last, ranges.last(at)),
-                ranges.count[at],
-                ranges.batch_first[at],
-                ranges.batch_size[at],
-            )
-            before = groups[-1][0] if groups else None
-            if (
-                before is not None
-                and before.batch_first == each.batch_first
-                and before.delivery_count > 0
-                and each.delivery_count > 0
-            ):
-                groups[-1].append(each)
-            else:
-                groups.append([each])
-        return groups
+        last = min(last, ranges.end - 1)
+        if first > last:
+            return None
+        for at in range(ranges.index(first), len(ranges)):
+            if ranges.first[at] > last:
+                return None
+            if ranges.is_available(at):
+                return _Available(
+                    max(first, ranges.first[at]),
+                    min(last, ranges.last(at)),
+                    ranges.count[at],
+                    ranges.batch_first[at],
+                    ranges.batch_size[at],
+                )
+        return None
 
     def _acquire_again(self, group: list[_Available], max_records: int) -> None:
         strict = self._limits.mode is AcquireMode.RECORD_LIMIT
@@ -108,7 +113,7 @@ class Acquisition:
         count = 0
         for each in group:
             size = each.last - each.first + 1
-            attempts_left = self._limit - each.delivery_count
+            attempts_left = self._attempts_left(each.delivery_count)
             if attempts_left <= 0:
                 # The delivery limit of the group was lowered.
                 self._set_archived(each.first, each.last)
@@ -130,6 +135,9 @@ class Acquisition:
             count += size
             if alone:
                 return
+
+    def _attempts_left(self, delivery_count: int) -> int:
+        return self._limit - delivery_count
 
     def _acquire_undelivered(
         self, batches: Sequence[OffsetRange], available: _Available, max_records: int

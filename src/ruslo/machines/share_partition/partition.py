@@ -37,6 +37,7 @@ from ruslo.machines.share_partition.values import (
     AcquiredRange,
     AcquireLimits,
     FetchedBatches,
+    Locks,
     OffsetRange,
     ShareSettings,
     StateBatch,
@@ -87,11 +88,27 @@ class SharePartition:
     def delivery_complete_count(self) -> int:
         """Records in flight that are acknowledged or archived, or will be after the writes in progress."""
         ranges = self._ranges
-        return sum(
+        targets = bytes(ranges.target)
+        count = 0
+        for state in TERMINAL_STATES:
+            at = targets.find(state)
+            while at >= 0:
+                count += ranges.last(at) - ranges.first[at] + 1
+                at = targets.find(state, at + 1)
+        return count
+
+    def locks(self) -> Locks:
+        ranges = self._ranges
+        if not len(ranges):
+            return Locks(0, None, 0)
+        acquired = RecordState.ACQUIRED
+        records = sum(
             ranges.last(at) - ranges.first[at] + 1
-            for at, state in enumerate(ranges.target)
-            if state in TERMINAL_STATES
+            for at, state in enumerate(ranges.state)
+            if state == acquired
         )
+        first = min(ranges.deadline_ms)
+        return Locks(records, None if first == NO_DEADLINE else first, max(ranges.count))
 
     def next_fetch_offset(self) -> int:
         """The first available offset, or the end offset."""
@@ -172,13 +189,10 @@ class SharePartition:
         try:
             for batch in batches:
                 check_batch(batch, self._ranges.start, self._ranges.end)
-                for run in runs_of(batch, self._ranges.start):
-                    self._check_locks(member, run)
-                    if run.type is AcknowledgeType.RENEW:
-                        renewed.append(run)
-                    else:
-                        changed.append(OffsetRange(run.first, run.last))
-                        self._begin_write(write_id, run, STATE_AFTER[run.type])
+                runs = list(runs_of(batch, self._ranges.start))
+                if runs:
+                    changed.append(OffsetRange(runs[0].first, runs[-1].last))
+                    renewed += self._begin_write(member, write_id, runs)
         except KafkaError:
             self._revert(write_id, changed)
             self._merge(changed)
@@ -201,36 +215,60 @@ class SharePartition:
     def expire_locks(self, now_ms: int) -> StateWrite | None:
         """Release the locks whose deadline has passed. That does not wait for the write to be persisted."""
         ranges = self._ranges
-        released: list[StateBatch] = []
+        write = ranges.write
+        expired: list[int] = []
         soonest = NO_DEADLINE
         for at, deadline_ms in enumerate(ranges.deadline_ms):
-            if ranges.write[at] != NO_WRITE:
-                # If its write fails, ``on_written`` sets the timer again.
+            # If a write is in progress and fails, ``on_written`` sets the timer again.
+            if deadline_ms == NO_DEADLINE or write[at] != NO_WRITE:
                 continue
             if deadline_ms > now_ms:
                 soonest = min(soonest, deadline_ms)
-                continue
-            ranges.set_state(at, self._limited(at, RecordState.AVAILABLE))
-            first, last = ranges.first[at], ranges.last(at)
-            released.append(StateBatch(first, last, ranges.state[at], ranges.count[at]))
-            self._first_available = min(self._first_available, first)
+            else:
+                expired.append(at)
         self._deadline_ms = soonest
-        if not released:
+        if not expired:
             return None
+        for at in expired:
+            ranges.target[at] = self._limited(at, RecordState.AVAILABLE)
+        ranges.complete(expired)
+        first, last = ranges.first[expired[0]], ranges.last(expired[-1])
+        self._first_available = min(self._first_available, first)
         write_id = self._new_write_id()
         self._writes[write_id] = []
-        write = StateWrite(write_id, self.start_offset, self.delivery_complete_count, _joined(released))
-        ranges.merge(released[0].first, released[-1].last)
-        return write
+        state_write = self._state_write(write_id, expired)
+        ranges.merge(first, last)
+        return state_write
 
-    def _check_locks(self, member: str, run: TypeRun) -> None:
+    def _begin_write(self, member: str, write_id: int, runs: Sequence[TypeRun]) -> list[TypeRun]:
+        """Give the records of neighbouring runs their next state; returns the runs whose locks to renew."""
+        ranges = self._ranges
+        ranges.divide_at([*(run.first for run in runs), runs[-1].last + 1])
+        firsts, renewed = ranges.first, []
+        begin = ranges.index(runs[0].first)
+        for run in runs:
+            end = begin + 1
+            while end < len(firsts) and firsts[end] <= run.last:
+                end += 1
+            self._check_locks(member, run, begin, end)
+            if run.type is AcknowledgeType.RENEW:
+                renewed.append(run)
+            else:
+                state = STATE_AFTER[run.type]
+                for at in range(begin, end):
+                    ranges.write[at] = write_id
+                    ranges.target[at] = self._limited(at, state)
+            begin = end
+        return renewed
+
+    def _check_locks(self, member: str, run: TypeRun, begin: int, end: int) -> None:
         ranges = self._ranges
         if run.type is AcknowledgeType.RENEW and not self.settings.allows_renewal:
             raise KafkaError(
                 ErrorCode.INVALID_RECORD_STATE,
                 "The group does not renew acquisition locks. Set share.renew.acknowledge.enable=true.",
             )
-        for at in range(ranges.index(run.first), ranges.index(run.last) + 1):
+        for at in range(begin, end):
             if ranges.state[at] != RecordState.ACQUIRED or ranges.write[at] != NO_WRITE:
                 problem = "it is not acquired; its lock may have expired"
             elif ranges.owner[at] != member:
@@ -241,12 +279,6 @@ class SharePartition:
                 ErrorCode.INVALID_RECORD_STATE,
                 f"Offset {max(ranges.first[at], run.first)} cannot be acknowledged: {problem}.",
             )
-
-    def _begin_write(self, write_id: int, run: TypeRun, state: RecordState) -> None:
-        ranges = self._ranges
-        for at in ranges.divide(run.first, run.last):
-            ranges.write[at] = write_id
-            ranges.target[at] = self._limited(at, state)
 
     def _limited(self, at: int, state: RecordState) -> RecordState:
         """A record does not become available after its last delivery."""
@@ -270,16 +302,28 @@ class SharePartition:
         return self._next_write_id - 1
 
     def _write(self, write_id: int, changed: list[OffsetRange]) -> StateWrite | None:
-        if not changed:
+        written = self._ranges_of(write_id, changed)
+        if not written:
+            self._merge(changed)
             return None
-        ranges = self._ranges
         self._writes[write_id] = changed
-        batches = [
-            StateBatch(ranges.first[at], ranges.last(at), ranges.target[at], ranges.count[at])
-            for first, last in changed
-            for at in ranges.divide(first, last)
-        ]
-        return StateWrite(write_id, self.start_offset, self.delivery_complete_count, _joined(batches))
+        return self._state_write(write_id, written)
+
+    def _state_write(self, write_id: int, written: Sequence[int]) -> StateWrite:
+        """The write of these ranges; neighbours of equal state and delivery count become one batch."""
+        ranges = self._ranges
+        batches: list[StateBatch] = []
+        first, last, state, count = -1, -2, -1, -1
+        for at in written:
+            if ranges.first[at] == last + 1 and ranges.target[at] == state and ranges.count[at] == count:
+                last = ranges.last(at)
+                continue
+            if last >= first:
+                batches.append(StateBatch(first, last, state, count))
+            first, last = ranges.first[at], ranges.last(at)
+            state, count = ranges.target[at], ranges.count[at]
+        batches.append(StateBatch(first, last, state, count))
+        return StateWrite(write_id, self.start_offset, self.delivery_complete_count, batches)
 
     def on_written(self, write_id: int, persisted: bool) -> None:
         """The write is persisted, or it is unknown whether it is.
@@ -289,10 +333,11 @@ class SharePartition:
         changed = self._writes.pop(write_id)
         if persisted:
             ranges = self._ranges
-            for at in self._ranges_of(write_id, changed):
-                ranges.set_state(at, RecordState(ranges.target[at]))
-                if ranges.state[at] == RecordState.AVAILABLE:
-                    self._first_available = min(self._first_available, ranges.first[at])
+            written = self._ranges_of(write_id, changed)
+            ranges.complete(written)
+            released = next((at for at in written if ranges.state[at] == RecordState.AVAILABLE), None)
+            if released is not None:
+                self._first_available = min(self._first_available, ranges.first[released])
         else:
             self._revert(write_id, changed)
         self._merge(changed)
@@ -312,11 +357,11 @@ class SharePartition:
             self._deadline_ms = min(self._deadline_ms, ranges.deadline_ms[at])
 
     def _ranges_of(self, write_id: int, changed: Iterable[OffsetRange]) -> list[int]:
-        """The ranges that a write changes; the start offset may have moved past some of them."""
+        """The ranges that a write changes, in order; the start offset may have moved past some of them."""
         ranges = self._ranges
         return [
             at
-            for first, last in changed
+            for first, last in sorted(changed)
             if last >= ranges.start and len(ranges)
             for at in range(ranges.index(max(first, ranges.start)), ranges.index(last) + 1)
             if ranges.write[at] == write_id
@@ -357,15 +402,3 @@ def _loaded(start_offset: int, batches: Sequence[StateBatch]) -> InFlightRanges:
             ranges.append(first - 1, RecordState.AVAILABLE, 0)
         ranges.append(last, RecordState(state), delivery_count)
     return ranges
-
-
-def _joined(batches: Sequence[StateBatch]) -> list[StateBatch]:
-    """Join neighbours of equal state and delivery count."""
-    joined: list[StateBatch] = []
-    for batch in sorted(batches):
-        before = joined[-1] if joined else None
-        if before is not None and before.last + 1 == batch.first and before[2:] == batch[2:]:
-            joined[-1] = before._replace(last=batch.last)
-        else:
-            joined.append(batch)
-    return joined

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 
 from ruslo.machines.share_partition.states import TERMINAL_STATES, RecordState
 
 NO_DEADLINE = (1 << 63) - 1
 NO_WRITE = 0
+
+_MANY = 16
+"""From this many divisions on, one pass over the ranges is faster than inserting each."""
 
 
 class InFlightRanges:
@@ -86,6 +90,26 @@ class InFlightRanges:
         self.batch_size.append(min(last - self.end + 1, 0x7FFFFFFF))
         self.end = last + 1
 
+    def divide_at(self, offsets: Sequence[int]) -> None:
+        """Divide ranges so that one begins at each of these offsets, which ascend; all in one pass."""
+        if len(offsets) < _MANY:
+            for offset in offsets:
+                self._boundary(offset)
+            return
+        begin, end = self.index(offsets[0]), self.index(min(offsets[-1], self.end - 1)) + 1
+        known = self.first[begin:end]
+        starts = sorted({*known, *(offset for offset in offsets if offset < self.end)})
+        if len(starts) == len(known):
+            return
+        source: list[int] = []
+        at, bounds = begin, [*known[1:], self.end]
+        for start in starts:
+            while start >= bounds[at - begin]:
+                at += 1
+            source.append(at)
+        self._replace(begin, end, source)
+        self.first[begin : begin + len(starts)] = array("q", starts)
+
     def divide(self, first: int, last: int) -> range:
         """The ranges that cover exactly these offsets; ranges that are larger are divided."""
         begin = self._boundary(first)
@@ -112,6 +136,21 @@ class InFlightRanges:
         self.deadline_ms[at] = NO_DEADLINE
         self.owner[at] = None
 
+    def complete(self, indexes: Iterable[int]) -> None:
+        """Give these ranges their target state, without an acquisition lock."""
+        state, target, write, deadline_ms, owner = (
+            self.state,
+            self.target,
+            self.write,
+            self.deadline_ms,
+            self.owner,
+        )
+        for at in indexes:
+            state[at] = target[at]
+            write[at] = NO_WRITE
+            deadline_ms[at] = NO_DEADLINE
+            owner[at] = None
+
     def remove_before(self, offset: int) -> None:
         if offset >= self.end:
             self._delete(0, len(self.first))
@@ -123,16 +162,25 @@ class InFlightRanges:
         """Join equal neighbours among the ranges of these offsets and the one range on each side."""
         if not self.first:
             return
-        lowest = max(self.index(max(first, self.start)) - 1, 0)
-        for at in range(min(self.index(min(last, self.end - 1)) + 1, len(self.first) - 1), lowest, -1):
-            if self._are_equal(at - 1, at):
-                self._delete(at, at + 1)
+        begin = max(self.index(max(first, self.start)) - 1, 0)
+        end = min(self.index(min(last, self.end - 1)) + 2, len(self.first))
+        state, write = self.state, self.write
+        kept = [begin]
+        for at in range(begin + 1, end):
+            if (
+                state[at] != state[at - 1]
+                or write[at] != write[at - 1]
+                or (
+                    not (state[at] in TERMINAL_STATES and write[at] == NO_WRITE)
+                    and not self._are_alike(at - 1, at)
+                )
+            ):
+                kept.append(at)
+        if len(kept) < end - begin:
+            self._replace(begin, end, kept)
 
-    def _are_equal(self, one: int, other: int) -> bool:
-        if self.write[one] != self.write[other] or self.state[one] != self.state[other]:
-            return False
-        if self.is_terminal(one):
-            return True
+    def _are_alike(self, one: int, other: int) -> bool:
+        """Whether two ranges of the same state and write differ in nothing else."""
         return (
             self.target[one] == self.target[other]
             and self.count[one] == self.count[other]
@@ -140,6 +188,14 @@ class InFlightRanges:
             and self.owner[one] == self.owner[other]
             and self.batch_first[one] == self.batch_first[other]
         )
+
+    def _replace(self, begin: int, end: int, source: Sequence[int]) -> None:
+        """Replace the ranges from ``begin`` to ``end`` by copies of these."""
+        for column in (self.state, self.target, self.count, self.batch_size):
+            column[begin:end] = array(column.typecode, [column[at] for at in source])
+        for wide in (self.first, self.write, self.deadline_ms, self.batch_first):
+            wide[begin:end] = array(wide.typecode, [wide[at] for at in source])
+        self.owner[begin:end] = [self.owner[at] for at in source]
 
     def _delete(self, begin: int, end: int) -> None:
         for column in (self.state, self.target, self.count, self.batch_size):

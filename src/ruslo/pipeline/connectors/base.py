@@ -92,6 +92,11 @@ class Source(Connector):
         yield from ()
 
     @property
+    def share_group(self) -> str | None:
+        """The share group whose members, one per query, each get a part of the records."""
+        return None
+
+    @property
     def needs_dead_letters(self) -> bool:
         """Whether the pipeline must name a dead-letter topic."""
         return False

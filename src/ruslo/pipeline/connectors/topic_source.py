@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,6 +18,14 @@ _WITH_FIELDS = ("json", "avro")
 # In views these columns start with an underscore, to avoid clashes with fields of the value.
 RECORD_COLUMNS = {"topic": "STRING", "partition": "INT", "offset": "BIGINT", "timestamp": "TIMESTAMP"}
 _HEADERS_TYPE = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
+_WITHOUT_SHARE_GROUP = {
+    "start": "earliest",
+    "max_bytes_per_batch": None,
+    "isolation": "read_committed",
+    "group": None,
+    "scan": "wire",
+}
+"""Keys that a member of a share group cannot have, and their defaults."""
 _ERROR_TYPE = "STRUCT<reason: STRING, key: BINARY, value: BINARY>"
 _FORMAT_KEYS = (
     Key("key", Choice(_FORMATS), "the format of keys", default="string"),
@@ -87,13 +95,12 @@ class _Records(Source):
                 options |= {"stagingPath": context.staging, "sinkName": context.sink}
         return options
 
-    def _flat(self, records: DataFrame, *, headers: bool) -> DataFrame:
+    def _flat(self, records: DataFrame, more: Sequence[str] = ()) -> DataFrame:
         """The value's fields as columns, and the record's own columns with an underscore."""
         from pyspark.sql import functions as F
 
         own = [F.col("key").alias("_key"), *(F.col(name).alias(f"_{name}") for name in RECORD_COLUMNS)]
-        if headers:
-            own.append(F.col("headers").alias("_headers"))
+        own += [F.col(name).alias(f"_{name}") for name in more]
         if self.on_decode_error == "column":
             own.append(F.col("decodeError").alias("_error"))
         value = "value.*" if self.value in _WITH_FIELDS else "value"
@@ -142,6 +149,12 @@ class TopicSource(_Records):
         Key("headers", Flag(), "add a column `_headers`", default=False),
         Key("group", Text(), "the consumer group that publishes the pipeline's progress"),
         Key(
+            "share_group",
+            Text(),
+            "read as a member of this share group, whose members share partitions; adds a column "
+            "`_delivery_count`",
+        ),
+        Key(
             "fail_on_data_loss",
             Flag(),
             "fail the query if records were deleted before they were read",
@@ -164,6 +177,7 @@ class TopicSource(_Records):
     isolation: str = "read_committed"
     headers: bool = False
     group: str | None = None
+    share_group: str | None = None
     fail_on_data_loss: bool = True
     scan: str = "wire"
 
@@ -181,15 +195,29 @@ class TopicSource(_Records):
                 "the source needs either 'topic' or 'pattern'",
                 "Set one of 'topic: name' and 'pattern: …'.",
             )
+        if self.share_group is not None:
+            yield from self._share_problems()
         yield from super().problems()
+
+    def _share_problems(self) -> Iterator[Problem]:
+        if self.pattern is not None:
+            yield Problem(
+                "pattern", "a share group reads topics by name", "Set 'topic: name' instead of 'pattern'."
+            )
+        for key, default in _WITHOUT_SHARE_GROUP.items():
+            if getattr(self, key) != default:
+                yield Problem(key, f"'{key}' cannot be combined with 'share_group'", f"Remove '{key}'.")
 
     def columns(self) -> str | None:
         columns = super().columns()
+        if columns is not None and self.share_group is not None:
+            columns = f"{columns}, _delivery_count INT"
         return f"{columns}, _headers {_HEADERS_TYPE}" if self.headers and columns is not None else columns
 
     def read(self, spark: SparkSession, context: PipelineContext) -> DataFrame:
         reader = spark.readStream.format("ruslo").options(**self._options(context))
-        return self._flat(reader.load(), headers=self.headers)
+        more = ["delivery_count"] if self.share_group is not None else []
+        return self._flat(reader.load(), [*more, *(["headers"] if self.headers else [])])
 
     def _options(self, context: PipelineContext) -> dict[str, Any]:
         options = self._decoding(context)
@@ -197,18 +225,21 @@ class TopicSource(_Records):
             options["subscribe"] = ",".join(self.topic)
         else:
             options["subscribePattern"] = self.pattern or ""
-        options |= start_options(context.start or self.start)
-        records = context.max_records_per_batch or self.max_records_per_batch
         optional = {
-            "maxOffsetsPerTrigger": records,
-            "maxBytesPerTrigger": self.max_bytes_per_batch,
-            "group.id": self.group or context.group,
+            "maxOffsetsPerTrigger": context.max_records_per_batch or self.max_records_per_batch,
+            "share.group.id": self.share_group,
         }
+        if self.share_group is None:
+            options |= start_options(context.start or self.start)
+            optional |= {
+                "maxBytesPerTrigger": self.max_bytes_per_batch,
+                "group.id": self.group or context.group,
+                "isolation": self.isolation,
+                "scan": context.scan or self.scan,
+            }
         options |= {name: str(value) for name, value in optional.items() if value is not None}
-        options["isolation"] = self.isolation
         options["includeHeaders"] = str(self.headers).lower()
         options["failOnDataLoss"] = str(self.fail_on_data_loss).lower()
-        options["scan"] = context.scan or self.scan
         return options | self.options
 
 
@@ -241,7 +272,7 @@ class TableSource(_Records):
         records = spark.read.format("ruslo-table").options(**options).load()
         # All records of a key are in one partition, so the highest offset is the latest.
         last = records.groupBy("key").agg(F.max_by(F.struct(*records.columns), "offset").alias("last"))
-        return self._flat(last.select("last.*").where("value IS NOT NULL"), headers=False)
+        return self._flat(last.select("last.*").where("value IS NOT NULL"))
 
 
 def start_options(start: str) -> dict[str, str]:

@@ -31,6 +31,7 @@ def check_pipeline(pipeline: Pipeline, root: Located, findings: Findings) -> Non
     if len(pipeline.views) == len(declared):  # otherwise views with errors are missing
         _check_use(pipeline, findings)
         _check_stream(pipeline, root, findings)
+        _check_share_groups(pipeline, findings)
 
 
 def in_order(steps: Sequence[Step]) -> tuple[Step, ...]:
@@ -220,6 +221,18 @@ def _check_stream(pipeline: Pipeline, root: Located, findings: Findings) -> None
             "'history' has no effect with 'trigger: once'",
             "Remove one of them.",
         )
+
+
+def _check_share_groups(pipeline: Pipeline, findings: Findings) -> None:
+    for entry in pipeline.inputs:
+        if entry.source.share_group is not None and len(pipeline.outputs) > 1:
+            findings.error(
+                entry.location,
+                "share-group",
+                f"source {entry.name!r} is a member of a share group, and each sink has a query of its own: "
+                "every record would reach only one of the sinks",
+                "Keep one sink, or remove 'share_group'.",
+            )
 
 
 def _check_examples(pipeline: Pipeline, views: Sequence[str], findings: Findings) -> None:

@@ -56,6 +56,12 @@ def plan_reset(pipeline: Pipeline, start: str | None, outputs: str | None) -> Re
         raise ConfigError(
             f"{pipeline.name} is running: stop it first, with 'ruslo pipeline stop {pipeline.path}'"
         )
+    shared = next((each.source.share_group for each in pipeline.inputs if each.source.share_group), None)
+    if start is not None and shared is not None:
+        raise ConfigError(
+            f"{pipeline.name} reads as a member of share group {shared}, which decides where to start: use "
+            f"'ruslo share reset-offsets {shared}' instead of --start"
+        )
     if start is not None:
         try:
             start_options(start)

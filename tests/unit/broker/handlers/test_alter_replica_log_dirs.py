@@ -222,6 +222,29 @@ async def test_the_target_fails(tmp_path: Path) -> None:
         assert len(await values(node, client)) == 5, "the replica stays in its directory"
 
 
+async def test_the_source_fails_and_the_next_start_goes_on(tmp_path: Path) -> None:
+    """A copy that lacks records is not used: the partition is offline until the disk is back."""
+    source, target = tmp_path / "b", tmp_path / "c"
+    async with node_with_topic(tmp_path) as (node, client):
+        assert await alter(client, source) is ErrorCode.NONE
+        await moved_to(node, source)
+        await begin(node, client, target)
+        node.node.broker._shared.logs.report(
+            DiskError(str(source), str(source), "read", OSError(5, "broken"))
+        )
+        moves = node.node.broker._log_dir_moves
+        await until(lambda: len(moves) == 0)
+        response = await node.produce(client, batch_of(b"lost?"))
+        assert ErrorCode(response.error_code) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert [name.endswith("-future") for name in folders(target)] == [True]
+        assert await alter(client, target) is ErrorCode.KAFKA_STORAGE_ERROR
+    async with node_with_topic(tmp_path) as (node, client):
+        assert directory(node) == source
+        await node.alter_all_brokers(**{RATE: "100000000"})
+        await moved_to(node, target)
+        assert await values(node, client) == [b"x" * 900_000] * 4
+
+
 async def test_records_are_deleted_meanwhile(tmp_path: Path) -> None:
     async with node_with_topic(tmp_path) as (node, client):
         target = others(node, tmp_path)[0]
@@ -232,6 +255,17 @@ async def test_records_are_deleted_meanwhile(tmp_path: Path) -> None:
         assert node.partition().log.start_offset == 3
     async with node_with_topic(tmp_path) as (node, client):
         assert (node.partition().log.start_offset, node.partition().log.end_offset) == (3, 4)
+
+
+async def test_a_log_start_inside_a_batch_survives_a_crash_after_the_move(tmp_path: Path) -> None:
+    async with node_with_topic(tmp_path) as (node, client):
+        await node.produce(client, batch_of(b"a", b"b", b"c"))
+        node.partition().log.delete_records_before(2)
+        target = others(node, tmp_path)[0]
+        assert await alter(client, target) is ErrorCode.NONE
+        await moved_to(node, target)
+        assert (node.partition().log.start_offset, node.partition().log.segments[0].base_offset) == (2, 0)
+        assert "t 0 2" in (target / "log-start-offset-checkpoint").read_text().splitlines()
 
 
 async def test_an_open_transaction_and_synced_acks(tmp_path: Path) -> None:

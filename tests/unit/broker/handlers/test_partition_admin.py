@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ruslo.client.admin.admin import Admin
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ruslo.protocol.messages.create_topics_response import CreateTopicsResponse
@@ -35,6 +36,7 @@ from ruslo.protocol.messages.offset_for_leader_epoch_request import (
 from ruslo.protocol.messages.offset_for_leader_epoch_response import OffsetForLeaderEpochResponse
 from ruslo.storage.disk import DiskError
 from tests.support.brokers.live_node import NOW, batch_of, live_node
+from tests.support.brokers.metrics import scrape
 from tests.support.clients.raw_client import RawClient, connected
 
 Epochs = list[tuple[ErrorCode, int, int]]
@@ -183,6 +185,9 @@ async def test_cordoned_log_dirs(tmp_path: Path) -> None:
 
         assert await cordon() == [False, False]
         assert await cordon(directories[0]) == [True, False]
+        assert (await scrape(node.node)).value("kafka_log_logmanager_cordonedlogdirectorycount") == 1
+        async with Admin(node.bootstrap) as admin:
+            assert [each.cordoned for each in await admin.log_dirs.describe(1)] == [True, False]
         assert await create("one") is ErrorCode.NONE
         assert {each.log.directory for each in node.node.broker.partitions} == {str(directories[1])}
         assert await cordon(*directories) == [True, True]

@@ -133,6 +133,7 @@ async def test_groups_show_offsets_lag_and_errors(tmp_path: Path) -> None:
         assert seen.value("kafka_consumergroup_current_offset", **labels) == 2
         assert seen.value("kafka_consumergroup_lag", **labels) == 1
         assert seen.value("kafka_consumergroup_members", consumergroup="g") == 0
+        assert seen.value("kafka_coordinator_group_count", protocol="classic", state="Empty") == 1
         errors = "kafka_network_requestmetrics_errors_total"
         assert seen.value(errors, request="Heartbeat", error="UNKNOWN_MEMBER_ID") == 1
 

@@ -58,7 +58,7 @@ def the_delivery_limit_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def locks_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SharePartition, "_check_locks", lambda self, member, run: None)
+    monkeypatch.setattr(SharePartition, "_check_locks", lambda self, *_: None)
 
 
 def the_start_offset_passes_released_records(monkeypatch: pytest.MonkeyPatch) -> None:

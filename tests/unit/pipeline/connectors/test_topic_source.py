@@ -39,6 +39,24 @@ def test_the_data_source_accepts_the_options() -> None:
     assert "headers" in parsed.columns
 
 
+def test_a_member_of_a_share_group_has_its_options_and_column() -> None:
+    source = TopicSource(topic=("a",), schema="n INT", share_group="workers", headers=True)
+    parsed = SourceOptions.parse(source._options(CONTEXT), streaming=True)
+    assert parsed.share is not None
+    assert (parsed.share.group_id, parsed.group_id) == ("workers", None)
+    given = parse_schema(schema_ddl(parsed)).fields
+    declared = parse_schema(source.columns() or "").fields
+    assert (declared["_delivery_count"], declared["_headers"]) == (given["delivery_count"], given["headers"])
+    assert list(source.problems()) == []
+
+
+def test_keys_that_a_member_of_a_share_group_cannot_have() -> None:
+    source = TopicSource(
+        pattern="a.*", value="string", share_group="workers", start="latest", scan="direct", group="g"
+    )
+    assert [problem.key for problem in source.problems()] == ["pattern", "start", "group", "scan"]
+
+
 def test_a_source_uses_the_dead_letter_topic_of_the_pipeline_by_default() -> None:
     context = PipelineContext(pipeline="p", folder=Path("/p"), bootstrap="b:1", dead_letters="dead")
     by_pipeline = TopicSource(topic=("a",), schema="id INT")._options(context)

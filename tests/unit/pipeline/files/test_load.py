@@ -179,6 +179,15 @@ def test_a_pipeline_of_tables_needs_no_checkpoint(tmp_path: Path) -> None:
     assert not valid(tmp_path, text).is_stream
 
 
+def test_a_share_group_has_one_sink(tmp_path: Path) -> None:
+    source = "source: {type: topic, topic: a, value: string, share_group: workers}\ncheckpoint: c\n"
+    assert valid(tmp_path, source + "sink: {type: console}\n").inputs[0].source.share_group == "workers"
+    sinks = "sinks: {one: {type: console, from: source}, two: {type: console, from: source}}\n"
+    assert [finding[2] for finding in found(tmp_path, source + sinks)] == ["share-group"]
+    message = found(tmp_path, source.replace("share_group", "share_grp") + "sink: {type: console}\n")[0][3]
+    assert "Did you mean 'share_group'?" in message
+
+
 def test_a_file_must_be_a_mapping(tmp_path: Path) -> None:
     assert found(tmp_path, "- a\n- b\n")[0][2] == "wrong-type"
 

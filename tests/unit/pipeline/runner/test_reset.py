@@ -84,3 +84,13 @@ def test_invalid_resets(pipeline: Pipeline, tmp_path: Path) -> None:
     remote.write_text(TEXT + "checkpoint: s3a://bucket/p\n")
     with pytest.raises(ConfigError, match="is not on this machine"):
         plan_reset(load_pipeline(remote).valid(), None, "keep")
+
+
+def test_a_share_group_decides_where_to_start(tmp_path: Path) -> None:
+    path = tmp_path / "shared.yaml"
+    path.write_text(
+        "source: {type: topic, topic: a, value: string, share_group: workers}\n"
+        "sink: {type: console}\ncheckpoint: state\n"
+    )
+    with pytest.raises(ConfigError, match="ruslo share reset-offsets workers"):
+        plan_reset(load_pipeline(path).valid(), "latest", None)

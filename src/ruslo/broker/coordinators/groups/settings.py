@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from ruslo.broker.coordinators.groups.assignor_loader import assignor_names
 from ruslo.config.broker import BrokerConfig
 from ruslo.machines.groups.settings import GroupSettings
-from ruslo.machines.groups.streams.settings import GroupSetting, StreamsSettings
+from ruslo.machines.groups.streams.settings import LONG_MAX, GroupSetting, StreamsSettings
 
 MS_PER_MINUTE = 60_000
 
@@ -65,6 +65,7 @@ def _streams_settings(config: BrokerConfig, version: int) -> StreamsSettings:
 
     return StreamsSettings(
         version=version,
+        assignors=tuple(config.list("group.streams.assignors")),
         max_size=config.int("group.streams.max.size"),
         session_timeout_ms=limited("session.timeout.ms"),
         heartbeat_interval_ms=limited("heartbeat.interval.ms"),
@@ -74,4 +75,13 @@ def _streams_settings(config: BrokerConfig, version: int) -> StreamsSettings:
             config.int("group.streams.num.standby.replicas"),
             high=config.int("group.streams.max.standby.replicas"),
         ),
+        num_warmup_replicas=GroupSetting(config.int("group.streams.num.warmup.replicas")),
+        task_offset_interval_ms=GroupSetting(
+            config.int("group.streams.task.offset.interval.ms"),
+            config.int("group.streams.min.task.offset.interval.ms"),
+        ),
+        acceptable_recovery_lag=GroupSetting(
+            config.int("group.streams.acceptable.recovery.lag"), high=LONG_MAX
+        ),
+        rack_aware_tags=tuple(config.list("group.streams.rack.aware.assignment.tags")),
     )

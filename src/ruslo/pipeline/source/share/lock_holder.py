@@ -17,6 +17,7 @@ from ruslo.client.share.session import FetchLimits
 from ruslo.client.share.share_client import ShareClient
 from ruslo.machines.share_partition.states import AcknowledgeType, AcquireMode
 from ruslo.machines.share_partition.values import AcknowledgementBatch, AcquiredRange
+from ruslo.model.clock import SystemClock
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.net.errors import RequestTimedOut
 from ruslo.pipeline.client_properties import ClientProperties
@@ -38,7 +39,7 @@ _BATCH_RECORDS_MAX: Final = 100_000
 _WAIT_MS: Final = 100
 _LAST_WAIT_MS: Final = 1_000
 """How long to wait for records before a query with trigger AvailableNow ends."""
-_ASSIGNMENT_TIMEOUT_S: Final = 5.0
+_ASSIGNMENT_TIMEOUT_MS: Final = 5_000
 _UNACCEPTED_MAX: Final = 10_000
 """Offsets to remember per partition: more cannot be in flight, so older ones are not delivered again."""
 _RENEWALS_PER_LOCK: Final = 3
@@ -69,7 +70,7 @@ class LockHolder:
         self._group_id = group_id
         self._held: dict[SharePartitionId, list[Held]] = {}
         self._unaccepted: dict[SharePartitionId, OffsetRanges] = {}
-        self._rotation = 0
+        self._clock = SystemClock()
         self._cluster = client.new_cluster()
         self._client = ShareClient(
             self._cluster, group_id, tuple(topics), request_timeout_ms=client.request_timeout_ms
@@ -104,58 +105,58 @@ class LockHolder:
     # -- acquire
 
     async def acquire(self, max_records: int | None, *, is_last: bool) -> AcquiredRecords:
-        """Lock records that are not processed. ``is_last``: wait longer before saying that there are none."""
-        wait_ms = _LAST_WAIT_MS if is_last else _WAIT_MS
+        """Lock records that are not processed.
+
+        ``is_last``: the query ends if there are none, so all partitions must have been fetched. Raises
+        RequestTimedOut if their leaders do not respond for ``default.api.timeout.ms``.
+        """
+        limit_ms = self._properties.api_timeout_ms if is_last else _ASSIGNMENT_TIMEOUT_MS
+        deadline_ms = self._clock.monotonic_ms() + limit_ms
         left = _BATCH_RECORDS_MAX if max_records is None else max_records
         mode = AcquireMode.BATCH_OPTIMIZED if max_records is None else AcquireMode.RECORD_LIMIT
+        wait_ms = _LAST_WAIT_MS if is_last else _WAIT_MS
         fresh: dict[SharePartitionId, list[AcquiredRange]] = {}
-        await self._wait_for_partitions(must_succeed=is_last)
         while left > 0:
-            found = await self._fetch(left, mode, 0 if fresh else wait_ms)
+            found, is_complete = await self._fetch(left, mode, 0 if fresh else wait_ms)
             for acquired in found:
                 ranges = self._new_ranges(acquired)
                 if ranges:
                     fresh.setdefault(acquired.partition, []).extend(ranges)
                 left -= sum(each.last - each.first + 1 for each in ranges)
             await self._accept_again(found)
-            if not found:
+            if found:
+                continue
+            is_late = self._clock.monotonic_ms() >= deadline_ms
+            if is_late and is_last and not is_complete and not fresh:
+                raise RequestTimedOut(
+                    f"share group {self._group_id}: within {limit_ms} ms the query got no partition, or no "
+                    "response of a leader"
+                )
+            # A new member gets its partitions after a moment.
+            if fresh or is_complete or is_late or (self._client.member.assigned and not is_last):
                 break
         records = {partition: merged(ranges) for partition, ranges in sorted(fresh.items())}
         return AcquiredRecords(records, dict(self._unaccepted))
 
-    async def _wait_for_partitions(self, *, must_succeed: bool) -> None:
-        """A new member gets its partitions after a moment. Raises RequestTimedOut."""
-        limit_s = self._properties.api_timeout_ms / 1000 if must_succeed else _ASSIGNMENT_TIMEOUT_S
-        try:
-            async with asyncio.timeout(limit_s):
-                while not await self._client.leaders() and not self._client.member.assigned:
-                    self._client.changed.clear()
-                    await self._client.changed.wait()
-        except TimeoutError:
-            if must_succeed:
-                raise RequestTimedOut(
-                    f"share group {self._group_id} assigned no partition to this query within {limit_s:g} s"
-                ) from None
-
-    async def _fetch(self, max_records: int, mode: AcquireMode, wait_ms: int) -> list[Acquired]:
+    async def _fetch(self, max_records: int, mode: AcquireMode, wait_ms: int) -> tuple[list[Acquired], bool]:
+        """What was acquired, and whether all assigned partitions were fetched."""
         leaders = await self._client.leaders()
-        nodes = sorted(leaders)
-        if not nodes:
-            await asyncio.sleep(wait_ms / 1000)
-            return []
-        if mode is AcquireMode.RECORD_LIMIT and max_records < len(nodes):
-            # The limit is for all leaders together.
-            self._rotation += max_records
-            nodes = [nodes[(self._rotation + at) % len(nodes)] for at in range(max_records)]
-        limits = FetchLimits(
-            max_wait_ms=wait_ms, max_records=min(_FETCH_RECORDS, max_records // len(nodes)), mode=mode
+        if not leaders:
+            await asyncio.sleep(_WAIT_MS / 1000)
+            return [], False
+        known = sum(len(partitions) for partitions in leaders.values())
+        # The limit is for all leaders together, but each may give one record.
+        each_records = max(1, min(_FETCH_RECORDS, max_records // len(leaders)))
+        limits = FetchLimits(max_wait_ms=wait_ms, max_records=each_records, mode=mode)
+        fetched = await asyncio.gather(
+            *(self._client.fetch(node, partitions, limits) for node, partitions in leaders.items())
         )
-        fetched = await asyncio.gather(*(self._client.fetch(node, leaders[node], limits) for node in nodes))
         acquired = [each for found in fetched for each in found.acquired]
         for each in acquired:
             held = self._held.setdefault(each.partition, [])
             held += [Held(found, each.node_id) for found in each.ranges]
-        return acquired
+        is_complete = known == len(self._client.member.assigned)
+        return acquired, is_complete and not any(found.errors for found in fetched)
 
     def _new_ranges(self, acquired: Acquired) -> list[AcquiredRange]:
         """The acquired records without those that are processed."""

@@ -219,6 +219,21 @@ a at 4
     )
 
 
+def test_a_member_may_subscribe_to_nothing() -> None:
+    transcript = ShareTranscript()
+    (a,) = started(transcript, "a")
+    a.send("subscribes to nothing", [])
+    assert transcript.lines == [
+        "> a subscribes to nothing",
+        "10 a ",
+        "11 epoch 4",
+        "13 a",
+        "12 epoch 4",
+        "14 a epoch 4 ← 3",
+        "a at 4 has nothing",
+    ]
+
+
 def test_a_member_that_lost_a_response_may_use_its_previous_epoch() -> None:
     transcript = ShareTranscript()
     a, b = started(transcript, "a", "b")

@@ -8,39 +8,15 @@ from ruslo.machines.machine import Unloaded
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.alter_share_group_offsets_request import (
     AlterShareGroupOffsetsRequest,
-    AlterShareGroupOffsetsRequestPartition,
-    AlterShareGroupOffsetsRequestTopic,
 )
 from ruslo.protocol.messages.alter_share_group_offsets_response import AlterShareGroupOffsetsResponse
 from ruslo.protocol.messages.delete_share_group_offsets_request import (
     DeleteShareGroupOffsetsRequest,
-    DeleteShareGroupOffsetsRequestTopic,
 )
 from ruslo.protocol.messages.delete_share_group_offsets_response import DeleteShareGroupOffsetsResponse
 from tests.support.groups.consumer_transcript import Consumer
+from tests.support.groups.share_requests import alter_request, delete_request
 from tests.support.groups.share_transcript import ShareConsumer, ShareTranscript
-
-
-def alter_request(topics: dict[str, dict[int, int]], group: str = "g") -> AlterShareGroupOffsetsRequest:
-    return AlterShareGroupOffsetsRequest(
-        group_id=group,
-        topics=[
-            AlterShareGroupOffsetsRequestTopic(
-                topic_name=name,
-                partitions=[
-                    AlterShareGroupOffsetsRequestPartition(partition_index=index, start_offset=offset)
-                    for index, offset in offsets.items()
-                ],
-            )
-            for name, offsets in topics.items()
-        ],
-    )
-
-
-def delete_request(*topics: str, group: str = "g") -> DeleteShareGroupOffsetsRequest:
-    return DeleteShareGroupOffsetsRequest(
-        group_id=group, topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in topics]
-    )
 
 
 def send(
