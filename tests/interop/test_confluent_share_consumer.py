@@ -14,7 +14,6 @@ from tests.support.share.share_node import (
     new_share_group,
     new_share_node,
     new_topic,
-    require_share_groups,
     send,
 )
 
@@ -22,7 +21,6 @@ from tests.support.share.share_node import (
 @pytest.fixture(scope="module")
 def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     with new_share_node(tmp_path_factory.mktemp("node"), request.config.getoption("--target")) as node:
-        require_share_groups(node.bootstrap)
         yield node
 
 
