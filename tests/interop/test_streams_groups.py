@@ -56,7 +56,8 @@ def admin(bootstrap: str) -> AdminClient:
 def application(
     bootstrap: str, group: str, source: str, target: str, directory: Path, name: object, *configs: str
 ) -> subprocess.Popen[bytes]:
-    arguments = (bootstrap, group, source, target, str(directory / f"state-{name}"), "streams", *configs)
+    state = str(directory / f"state-{name}")
+    arguments = (bootstrap, group, source, target, state, "group.protocol=streams", *configs)
     with (directory / f"{name}.log").open("ab") as log:
         return subprocess.Popen(support_java_command("CountingStreams", *arguments), stdout=log, stderr=log)
 
@@ -106,7 +107,16 @@ def test_every_word_is_counted_once_although_instances_are_killed(
     )
 
     def start(slot: int) -> subprocess.Popen[bytes]:
-        return application(bootstrap, group, source, target, tmp_path, slot, "num.stream.threads=2")
+        return application(
+            bootstrap,
+            group,
+            source,
+            target,
+            tmp_path,
+            slot,
+            "num.stream.threads=2",
+            "producer.transaction.timeout.ms=10000",
+        )
 
     chance = Random(10_71)
     with Workers(3, start) as instances, Feed(bootstrap, source, WORDS, chance) as feed:

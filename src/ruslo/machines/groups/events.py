@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from ruslo.machines.assignors.streams.model import GroupSpec, Topology
 from ruslo.machines.groups.records import GroupRecord
 from ruslo.machines.groups.share.events import ShareQuery, ShareResult
 from ruslo.machines.groups.topics_view import TopicsView
@@ -59,12 +60,12 @@ class RegexResolved:
 
 @dataclass(frozen=True, slots=True)
 class TargetComputed:
-    """The result of ``ComputeTarget``: what ``AssignorPort`` returns for assignors that run inline."""
+    """The result of ``ComputeTarget`` or ``ComputeTasks``: what assignors return that run inline."""
 
     group_id: str
     group_epoch: int
     result: object
-    """The assignor's result or its failure; only ``consumer/target.py`` reads it."""
+    """The assignor's result or its failure; only the ``target.py`` of the group's kind reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,18 @@ class ComputeTarget:
     spec: object
 
 
-GroupQuery: TypeAlias = ResolveRegex | ComputeTarget | ShareQuery
+@dataclass(frozen=True, slots=True)
+class ComputeTasks:
+    """A query: run a task assignor outside the event loop. ``TargetComputed`` has its result."""
+
+    group_id: str
+    group_epoch: int
+    assignor: str
+    spec: GroupSpec
+    topology: Topology
+
+
+GroupQuery: TypeAlias = ResolveRegex | ComputeTarget | ComputeTasks | ShareQuery
 GroupEvent: TypeAlias = (
     Requested[Message, RequestInfo]
     | MetadataChanged

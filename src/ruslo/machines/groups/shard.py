@@ -66,6 +66,7 @@ from ruslo.machines.groups.streams import describe as streams_describe
 from ruslo.machines.groups.streams import descriptions as streams_descriptions
 from ruslo.machines.groups.streams import heartbeat as streams_heartbeat
 from ruslo.machines.groups.streams import lifecycle as streams_lifecycle
+from ruslo.machines.groups.streams import target as streams_target
 from ruslo.machines.groups.streams import timers as streams_timers
 from ruslo.machines.groups.streams.group import StreamsGroup
 from ruslo.machines.groups.timers import TimerKind
@@ -142,6 +143,9 @@ class GroupShard:
         if isinstance(event, RegexResolved):
             return consumer_lifecycle.regex_resolved(state, event, now_ms)
         if isinstance(event, TargetComputed):
+            group = state.groups.get(event.group_id)
+            if isinstance(group, StreamsGroup):
+                return streams_target.computed(state, group, event, now_ms)
             return consumer_lifecycle.target_computed(state, event, now_ms)
         if isinstance(event, AppendCommitted):
             # Most outcomes have none of these effects.

@@ -33,6 +33,7 @@ from ruslo.machines.groups.settings import GroupSettings
 from ruslo.machines.groups.shard import GroupShard
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.streams.configured_topology import InternalTopic
+from ruslo.machines.groups.streams.group import StreamsGroup
 from ruslo.machines.groups.streams.internal_topics import missing_internal_topics
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -170,7 +171,7 @@ class GroupCoordinator(Coordinator[GroupShard]):
         """The failure of the group's last assignment; None if it succeeded."""
         shard = self.shard_of(group_id)
         group = None if shard is None else shard.state.groups.get(group_id)
-        if not isinstance(group, ConsumerGroup) or group.failure is None:
+        if not isinstance(group, ConsumerGroup | StreamsGroup) or group.failure is None:
             return None
         return f"{group.failure.assignor} {group.failure.message}"
 

@@ -21,10 +21,12 @@ from ruslo.broker.scheduling.background_tasks import BackgroundTasks
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler
 from ruslo.broker.security.authorization import Authorization, access_of
 from ruslo.machines.assignors.spec import GroupSpec
+from ruslo.machines.assignors.streams.model import TaskAssignment, TaskAssignorError
 from ruslo.machines.groups.consumer.patterns import matching_topics
-from ruslo.machines.groups.consumer.ports import AssignorFailure
+from ruslo.machines.groups.consumer.ports import AssignorFailure, AssignorResult
 from ruslo.machines.groups.events import (
     ComputeTarget,
+    ComputeTasks,
     GroupQuery,
     RegexResolved,
     ResolvedRegex,
@@ -64,6 +66,8 @@ class GroupQueries:
             await self._resolve(shard, query)
         elif isinstance(query, ComputeTarget):
             await self._compute(shard, query)
+        elif isinstance(query, ComputeTasks):
+            await self._compute_tasks(shard, query)
         else:
             shard.handle(await self._share_states.execute(query))
 
@@ -91,14 +95,29 @@ class GroupQueries:
             steps = with_lags(group, shard.machine.state.offsets, self._partitions)
             group = await self._scheduler.run(steps, priority=Priority.REQUEST, name="lags of a group")
         result = await self._runner.run(query.assignor, group)
-        if isinstance(result, AssignorFailure):
-            logger.error(
-                "Assignor %r failed for group %r, which keeps its assignment: it %s",
-                result.assignor,
-                query.group_id,
-                result.message,
-            )
-        shard.handle(TargetComputed(query.group_id, query.group_epoch, result))
+        _deliver(shard, query, result)
+
+    async def _compute_tasks(self, shard: Shard, query: ComputeTasks) -> None:
+        assignor = shard.machine.state.task_assignors[query.assignor]
+        result: TaskAssignment | AssignorFailure
+        try:
+            result = await asyncio.to_thread(assignor.assign, query.spec, query.topology)
+        except TaskAssignorError as error:
+            result = AssignorFailure(query.assignor, f"could not assign the tasks: {error}")
+        _deliver(shard, query, result)
+
+
+def _deliver(
+    shard: Shard, query: ComputeTarget | ComputeTasks, result: AssignorResult | TaskAssignment
+) -> None:
+    if isinstance(result, AssignorFailure):
+        logger.error(
+            "Assignor %r failed for group %r, which keeps its assignment: it %s",
+            result.assignor,
+            query.group_id,
+            result.message,
+        )
+    shard.handle(TargetComputed(query.group_id, query.group_epoch, result))
 
 
 def _is_describable(access: Access, name: str) -> bool:

@@ -14,7 +14,7 @@ from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.consumer.member import ConsumerMember
 from ruslo.machines.groups.consumer.ports import AssignorFailure
 from ruslo.machines.groups.consumer.records import target_epoch_record, target_record
-from ruslo.machines.groups.events import ComputeTarget, TargetComputed
+from ruslo.machines.groups.events import ComputeTarget, ComputeTasks, TargetComputed
 from ruslo.machines.groups.modern import NOTHING, existing_topic_ids
 from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.records import GroupRecord
@@ -182,12 +182,16 @@ def _query(
     now_ms: int,
     outcome: GroupOutcome,
 ) -> None:
-    group_id = group.group_id
-    shard.timers.set(TimerKey(group_id, None, TimerKind.ASSIGNMENT), now_ms + QUERY_TIMEOUT_MS)
-    outcome.effects.append(ComputeTarget(group_id, group_epoch, assignor, spec))
+    outcome.add(pending_query(shard, ComputeTarget(group.group_id, group_epoch, assignor, spec), now_ms))
+
+
+def pending_query(shard: ShardState, query: ComputeTarget | ComputeTasks, now_ms: int) -> GroupOutcome:
+    """An outcome with the query; its timer runs until the result arrives."""
+    key = TimerKey(query.group_id, None, TimerKind.ASSIGNMENT)
+    shard.timers.set(key, now_ms + QUERY_TIMEOUT_MS)
 
     def on_failure(code: ErrorCode, now: Instant) -> GroupOutcome:
-        shard.timers.cancel(TimerKey(group_id, None, TimerKind.ASSIGNMENT))
+        shard.timers.cancel(key)
         return Outcome()
 
-    outcome.add(Outcome(on_failure=on_failure))
+    return Outcome(effects=[query], on_failure=on_failure)

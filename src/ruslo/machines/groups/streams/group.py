@@ -13,7 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ruslo.machines.assignors.streams.model import MemberTasks, TaskId
+from ruslo.machines.assignors.streams.model import NO_TASKS, MemberTasks, TaskId
+from ruslo.machines.assignors.streams.recovery_lags import recovery_lag
+from ruslo.machines.groups.consumer.ports import AssignorFailure
 from ruslo.machines.groups.epoch_group import EpochGroup, StaticMembers
 from ruslo.machines.groups.group import STREAMS, STREAMS_PROTOCOL, Committer
 from ruslo.machines.groups.records import GroupRecord
@@ -38,6 +40,18 @@ class TaskOffsets:
     offsets: Mapping[TaskId, int] = field(default_factory=dict)
     """The sum of restored changelog offsets by task."""
     end_offsets: Mapping[TaskId, int] = field(default_factory=dict)
+    caught_up: frozenset[TaskId] = NO_TASKS
+    """Standby and warm-up tasks that had caught up when the last target was requested because of them."""
+
+    def caught_up_of(self, tasks: Iterable[TaskId], acceptable_lag: int) -> frozenset[TaskId]:
+        """The tasks of which at most so many records are still to be restored."""
+        return frozenset(
+            task
+            for task in tasks
+            if task in self.offsets
+            and task in self.end_offsets
+            and recovery_lag(self.offsets[task], self.end_offsets[task]) <= acceptable_lag
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -58,14 +72,17 @@ class StreamsGroup(EpochGroup[StreamsMember]):
     _warmup: dict[TaskId, set[str]] = field(default_factory=dict)
     configured: ConfiguredTopology | None = None
     """The topology with the topics of the last group epoch."""
+    failure: AssignorFailure | None = None
+    """The failure of the last assignor run outside the event loop; None if it succeeded."""
+    failure_retry_ms: int = 0
     endpoint_epoch: int = 0
     """Bumped when tasks of a member with an endpoint change."""
     endpoint_partitions: dict[str, EndpointToPartitions] = field(default_factory=dict)
     """A cache by member id."""
     shutdown_requester: str | None = None
     """The member that has requested the shutdown of the application."""
-    task_offsets: dict[str, TaskOffsets] = field(default_factory=dict)
-    """By member id, for members whose client reports offsets."""
+    task_offsets: dict[str, TaskOffsets | None] = field(default_factory=dict)
+    """By member id, since the last load; None for members whose client does not report offsets."""
     description: tuple[int, TopologyDescription] | None = None
     """The topology in the words of the application, with its epoch (KIP-1331)."""
 

@@ -23,13 +23,12 @@ from ruslo.machines.groups.epoch_group import (
     watch_revocation,
 )
 from ruslo.machines.groups.events import RequestInfo
-from ruslo.machines.groups.group import not_found
 from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.streams import endpoints, fencing, membership, target
 from ruslo.machines.groups.streams.checks import NOT_GIVEN, check
 from ruslo.machines.groups.streams.configured_topology import ConfiguredTopology, configure
-from ruslo.machines.groups.streams.group import NOT_VALIDATED, StreamsGroup, TaskOffsets
+from ruslo.machines.groups.streams.group import NO_TARGET_TASKS, NOT_VALIDATED, StreamsGroup, TaskOffsets
 from ruslo.machines.groups.streams.member import MemberState, StreamsMember, UserEndpoint
 from ruslo.machines.groups.streams.reconcile import reconcile
 from ruslo.machines.groups.streams.records import current_record, epoch_record, member_record
@@ -42,7 +41,7 @@ from ruslo.machines.groups.streams.status import (
 from ruslo.machines.groups.streams.tasks import by_subtopology, task_ids
 from ruslo.machines.groups.streams.topology import StreamsTopology, requested_topology
 from ruslo.machines.groups.timers import TimerKey, TimerKind
-from ruslo.machines.machine import Outcome
+from ruslo.machines.machine import Instant, Outcome
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.streams_group_heartbeat_request import (
     StreamsGroupHeartbeatRequest,
@@ -106,15 +105,15 @@ def _heartbeat(
         detail = f"The member has topology epoch {updated.topology_epoch}, the group {topology.epoch}"
         statuses.append(status(StatusCode.STALE_TOPOLOGY, detail))
     bumps = updated != member if request.instance_id is None else _matters_to_others(group, member, updated)
+    bumps = _store_reports(shard, group, request, info, config, outcome) or bumps
     group_epoch, configured = _refresh(shard, group, topology, config, owned, outcome, bumps=bumps)
 
-    _store_reports(group, request, info)
     if group.is_empty and config.initial_rebalance_delay_ms:
         shard.timers.set_once(
             TimerKey(group_id, None, TimerKind.INITIAL_DELAY), now_ms + config.initial_rebalance_delay_ms
         )
     target_epoch, tasks = target.update(
-        shard, group, group_epoch, updated, configured, config, outcome, statuses
+        shard, group, group_epoch, updated, configured, config, now_ms, outcome, statuses
     )
     moved = reconcile(group, updated, target_epoch=target_epoch, target=tasks, owned=owned)
     if moved != updated:
@@ -277,21 +276,47 @@ def _owned(request: StreamsGroupHeartbeatRequest) -> MemberTasks | None:
     return MemberTasks(task_ids(active), task_ids(standby), task_ids(warmup))
 
 
-def _store_reports(group: StreamsGroup, request: StreamsGroupHeartbeatRequest, info: RequestInfo) -> None:
-    """Keep what the member reports besides its tasks; it is not logged."""
+def _store_reports(
+    shard: ShardState,
+    group: StreamsGroup,
+    request: StreamsGroupHeartbeatRequest,
+    info: RequestInfo,
+    config: StreamsGroupConfig,
+    outcome: GroupOutcome,
+) -> bool:
+    """Keep what the member reports besides its tasks; it is not logged.
+
+    Returns whether another standby or warm-up task has caught up, so a new target may make it active.
+    """
     if request.shutdown_application:
         _request_shutdown(group, request.member_id)
-    if info.api_version < _OFFSETS_MIN_VERSION and request.task_offsets is None:
-        return
     if request.member_id not in group.task_offsets:
         # Members whose join could not be written left an entry.
         for member_id in group.task_offsets.keys() - group.members.keys():
             del group.task_offsets[member_id]
-    known = group.task_offsets.setdefault(request.member_id, TaskOffsets())
+    if info.api_version < _OFFSETS_MIN_VERSION and request.task_offsets is None:
+        group.task_offsets[request.member_id] = None
+        return False
+    known = group.task_offsets.get(request.member_id) or TaskOffsets()
+    group.task_offsets[request.member_id] = known
     if request.task_offsets is not None:
         known.offsets = _offsets(request.task_offsets)
     if request.task_end_offsets is not None:
         known.end_offsets = _offsets(request.task_end_offsets)
+    if not shard.task_assignors[config.assignor].uses_offsets:
+        return False
+    tasks = group.target.get(request.member_id, NO_TARGET_TASKS)
+    restoring = tasks.warmup | tasks.standby
+    before, known.caught_up = known.caught_up, known.caught_up_of(restoring, config.acceptable_recovery_lag)
+    if known.caught_up <= before:
+        return False
+
+    def on_failure(code: ErrorCode, now: Instant) -> GroupOutcome:
+        known.caught_up = before
+        return Outcome()
+
+    outcome.add(Outcome(on_failure=on_failure))
+    return True
 
 
 def _offsets(reported: Iterable[TaskOffset]) -> dict[TaskId, int]:
@@ -353,4 +378,4 @@ def _add_of_newer_version(
 
 
 def _not_found(group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, not_found(group_id))
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {group_id!r} does not exist")

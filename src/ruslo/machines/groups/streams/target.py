@@ -11,11 +11,14 @@ from ruslo.machines.assignors.streams.model import (
     TaskAssignment,
     TaskAssignorError,
 )
+from ruslo.machines.groups.consumer.ports import AssignorFailure
+from ruslo.machines.groups.consumer.target import FAILURE_RETRY_MS, pending_query
+from ruslo.machines.groups.events import ComputeTasks, TargetComputed
 from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.records import GroupRecord
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.streams.configured_topology import ConfiguredTopology, configure
-from ruslo.machines.groups.streams.group import NO_TARGET_TASKS, StreamsGroup
+from ruslo.machines.groups.streams.group import NO_TARGET_TASKS, StreamsGroup, TaskOffsets
 from ruslo.machines.groups.streams.member import StreamsMember
 from ruslo.machines.groups.streams.records import target_epoch_record, target_record
 from ruslo.machines.groups.streams.settings import StreamsGroupConfig
@@ -25,6 +28,11 @@ from ruslo.machines.machine import Outcome
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.streams_group_heartbeat_response import Status
 
+NOTHING_REPORTED = TaskOffsets()
+MAX_INLINE_TASKS = 300
+"""More tasks and standby tasks are assigned outside the event loop: each takes up to 0.1 ms."""
+_COMPUTING = "The next assignment is being computed"
+
 
 def update(
     shard: ShardState,
@@ -33,6 +41,7 @@ def update(
     member: StreamsMember,
     configured: ConfiguredTopology,
     config: StreamsGroupConfig,
+    now_ms: int,
     outcome: GroupOutcome,
     statuses: list[Status],
 ) -> tuple[int, MemberTasks]:
@@ -48,27 +57,40 @@ def update(
     present = group.target_epoch, group.target_of(member)
     if group.target_epoch >= group_epoch:
         return present
-    if group.is_target_recent(shard.wall_ms, config.assignment_interval_ms):
-        detail = "The next assignment waits for the end of the interval (streams.assignment.interval.ms)"
-        statuses.append(status(StatusCode.ASSIGNMENT_DELAYED, detail))
-        return present
-    members = _members_with(group, member)
-    result = _assign(shard, group, members, configured, config)
-    outcome.append(_records(shard, group, members, result, group_epoch))
-    return group_epoch, result.get(member.member_id, NO_TARGET_TASKS)
+    delay = _why_not_due(shard, group, group_epoch, config, now_ms)
+    if delay is None:
+        members = _members_with(group, member)
+        result = _assign(shard, group, group_epoch, members, configured, config, now_ms, outcome)
+        if result is not None:
+            outcome.append(_records(shard, group, members, result, group_epoch))
+            return group_epoch, result.get(member.member_id, NO_TARGET_TASKS)
+        delay = _COMPUTING
+    statuses.append(status(StatusCode.ASSIGNMENT_DELAYED, delay))
+    return present
 
 
 def first(shard: ShardState, group: StreamsGroup, now_ms: int) -> GroupOutcome:
     """Compute the target at the end of the initial delay."""
     if group.is_empty or group.topology is None or group.target_epoch >= group.epoch:
         return Outcome()
-    config = shard.settings.streams_config_of(group.group_id)
-    try:
-        configured = configure(group.topology, shard.topics)
-        result = _assign(shard, group, group.members, configured, config)
-    except KafkaError:
-        # The next heartbeat tries again, and its member gets the error.
+    return _assign_now(shard, group, now_ms)
+
+
+def computed(shard: ShardState, group: StreamsGroup, event: TargetComputed, now_ms: int) -> GroupOutcome:
+    """Apply the result of ``ComputeTasks``."""
+    shard.timers.cancel(TimerKey(group.group_id, None, TimerKind.ASSIGNMENT))
+    result = event.result
+    if group.target_epoch >= group.epoch or group.is_empty:
         return Outcome()
+    if isinstance(result, AssignorFailure):
+        group.failure = result
+        group.failure_retry_ms = now_ms + FAILURE_RETRY_MS
+        return Outcome()
+    assert isinstance(result, Mapping), f"the result must be a target, not {result!r}"
+    # A static member may have rejoined with another id, which does not bump the epoch.
+    if event.group_epoch != group.epoch or result.keys() != group.members.keys():
+        return _assign_now(shard, group, now_ms)
+    group.failure = None
     return Outcome(records=_records(shard, group, group.members, result, group.epoch))
 
 
@@ -79,7 +101,8 @@ def group_spec(
     specs: dict[str, AssignmentMember] = {}
     for member in members:
         current = group.target_of(member)
-        reported = group.task_offsets.get(member.member_id)
+        # A member without a heartbeat since the load is assumed to restore what it has not reported.
+        reported = group.task_offsets.get(member.member_id, NOTHING_REPORTED)
         specs[member.member_id] = AssignmentMember(
             member_id=member.member_id,
             process_id=member.process_id,
@@ -111,18 +134,55 @@ def _members_with(group: StreamsGroup, new: StreamsMember) -> Mapping[str, Strea
     return members
 
 
+def _why_not_due(
+    shard: ShardState, group: StreamsGroup, group_epoch: int, config: StreamsGroupConfig, now_ms: int
+) -> str | None:
+    """Why no target is computed now; None if one is."""
+    if shard.timers.get(TimerKey(group.group_id, None, TimerKind.ASSIGNMENT)) is not None:
+        return _COMPUTING
+    if group.is_target_recent(shard.wall_ms, config.assignment_interval_ms):
+        return "The next assignment waits for the end of the interval (streams.assignment.interval.ms)"
+    if group.failure is not None and group_epoch == group.epoch and now_ms < group.failure_retry_ms:
+        return f"The assignor {group.failure.assignor!r} failed and is tried again"
+    return None
+
+
+def _assign_now(shard: ShardState, group: StreamsGroup, now_ms: int) -> GroupOutcome:
+    """Compute the target without a request. If that fails, the next heartbeat tries it again."""
+    assert group.topology is not None
+    outcome: GroupOutcome = Outcome()
+    config = shard.settings.streams_config_of(group.group_id)
+    try:
+        configured = configure(group.topology, shard.topics)
+        result = _assign(shard, group, group.epoch, group.members, configured, config, now_ms, outcome)
+    except KafkaError:
+        return outcome
+    if result is not None:
+        outcome.append(_records(shard, group, group.members, result, group.epoch))
+    return outcome
+
+
 def _assign(
     shard: ShardState,
     group: StreamsGroup,
+    group_epoch: int,
     members: Mapping[str, StreamsMember],
     configured: ConfiguredTopology,
     config: StreamsGroupConfig,
-) -> TaskAssignment:
+    now_ms: int,
+    outcome: GroupOutcome,
+) -> TaskAssignment | None:
+    """The target; None if a query computes it. Raises KafkaError if the assignor fails."""
     if not configured.is_ready:
         return {}
-    assignor = shard.task_assignors[config.assignor]
+    spec, topology = group_spec(group, members.values(), config), configured.for_assignor()
+    tasks = sum(each.task_count for each in configured.subtopologies.values())
+    if tasks * (1 + config.num_standby_replicas) > MAX_INLINE_TASKS:
+        query = ComputeTasks(group.group_id, group_epoch, config.assignor, spec, topology)
+        outcome.add(pending_query(shard, query, now_ms))
+        return None
     try:
-        return assignor.assign(group_spec(group, members.values(), config), configured.for_assignor())
+        return shard.task_assignors[config.assignor].assign(spec, topology)
     except TaskAssignorError as error:
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR,

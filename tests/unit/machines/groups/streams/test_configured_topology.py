@@ -146,7 +146,7 @@ def test_topics_that_do_not_fit(subtopologies: list[Subtopology], code: StatusCo
 def test_many_missing_topics_are_summarized() -> None:
     problem = configured(subtopology("0", *"zyxwv")).problem
     assert problem is not None
-    assert problem.detail == "These source topics do not exist: v, w, x and 2 more"
+    assert problem.detail == "Source topics v, w, x and 2 more are missing."
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,20 @@ from typing import Any
 
 import pytest
 
+from ruslo.machines.assignors.streams.builtin import BUILTIN_TASK_ASSIGNORS
+from ruslo.machines.assignors.streams.model import (
+    GroupSpec,
+    TaskAssignment,
+    TaskAssignorError,
+    Topology,
+)
+from ruslo.machines.groups.consumer.ports import AssignorFailure
+from ruslo.machines.groups.events import ComputeTasks, TargetComputed
 from ruslo.machines.groups.settings import GroupSettings
 from ruslo.machines.groups.streams.group import StreamsGroup
 from ruslo.machines.groups.streams.settings import GroupSetting, StreamsSettings
 from ruslo.machines.groups.streams.status import StatusCode
+from ruslo.machines.groups.streams.target import MAX_INLINE_TASKS
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from ruslo.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
@@ -502,6 +512,7 @@ def test_offsets_are_kept_until_the_member_leaves() -> None:
     offset = TaskOffset(subtopology_id="1", partition=0, offset=7)
     a.report_offsets([offset], [replace_offset(offset, 9)])
     (known,) = group_of(transcript).task_offsets.values()
+    assert known is not None
     assert list(known.offsets.values()) == [7]
     assert list(known.end_offsets.values()) == [9]
     a.leave()
@@ -521,6 +532,147 @@ def test_offsets_of_members_that_could_not_join_are_forgotten() -> None:
     a.heartbeat()
     StreamThread(transcript, "c", stateless_topology(), version=1).join()
     assert set(group_of(transcript).task_offsets) == {"a", "c"}
+
+
+def test_a_warm_up_task_that_has_caught_up_becomes_active() -> None:
+    transcript = StreamsTranscript(NO_DELAY._replace(assignors=("highly_available",)), topics=READY)
+    a, b = (StreamThread(transcript, name, version=1) for name in "ab")
+    a.join()
+    a.report_tasks()
+    b.join()
+    for _ in range(2):
+        a.report_tasks()
+        b.report_tasks()
+    warming = [(each.subtopology_id, index) for each in b.warmup for index in each.partitions]
+    assert len(warming) == 2
+    assert a.tasks > set(warming)
+    group = group_of(transcript)
+    epoch = group.epoch
+    ends = [TaskOffset(subtopology_id=name, partition=index, offset=50_000) for name, index in warming]
+    b.report_offsets([replace_offset(each, 39_999) for each in ends], ends)
+    assert group.epoch == epoch
+    b.report_offsets([replace_offset(each, 40_000) for each in ends], ends)
+    assert group.epoch == epoch + 1
+    b.report_offsets([replace_offset(each, 40_001) for each in ends], ends)
+    assert group.epoch == epoch + 1
+    for _ in range(3):
+        b.report_tasks()
+        a.report_tasks()
+    assert b.tasks >= set(warming)
+    assert group.state_name == "Stable"
+
+
+def test_a_warm_up_task_becomes_active_although_an_append_failed() -> None:
+    transcript = StreamsTranscript(NO_DELAY._replace(assignors=("highly_available",)), topics=READY)
+    a, b = (StreamThread(transcript, name, version=1) for name in "ab")
+    a.join()
+    b.join()
+    for _ in range(2):
+        a.report_tasks()
+        b.report_tasks()
+    epoch = group_of(transcript).epoch
+    ends = [
+        TaskOffset(subtopology_id=each.subtopology_id, partition=index, offset=5)
+        for each in b.warmup
+        for index in each.partitions
+    ]
+    transcript.bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    b.report_offsets(ends, ends)
+    assert group_of(transcript).epoch == epoch
+    b.heartbeat()
+    assert group_of(transcript).epoch == epoch + 1
+
+
+# -- targets that are computed outside the event loop ------------------------------------------------------
+
+
+def large() -> tuple[StreamsTranscript, StreamThread]:
+    transcript = StreamsTranscript(topics={"orders": MAX_INLINE_TASKS + 1})
+    a = StreamThread(transcript, "a", stateless_topology())
+    assert codes(a.join()) == [StatusCode.ASSIGNMENT_DELAYED]
+    return transcript, a
+
+
+def compute(transcript: StreamsTranscript) -> None:
+    """Complete the only pending query."""
+    (query,) = transcript.bench.queries
+    assert isinstance(query, ComputeTasks)
+    transcript.bench.queries.clear()
+    result = BUILTIN_TASK_ASSIGNORS[query.assignor].assign(query.spec, query.topology)
+    transcript.bench.run(TargetComputed(query.group_id, query.group_epoch, result))
+
+
+def test_a_large_target_is_computed_by_a_query() -> None:
+    transcript, a = large()
+    assert codes(a.heartbeat()) == [StatusCode.ASSIGNMENT_DELAYED]
+    compute(transcript)
+    assert codes(a.heartbeat()) == []
+    assert len(a.tasks) == MAX_INLINE_TASKS + 1
+    assert transcript.bench.queries == []
+
+
+def test_a_target_of_an_earlier_epoch_is_computed_again() -> None:
+    transcript, a = large()
+    b = StreamThread(transcript, "b", stateless_topology())
+    b.join()
+    compute(transcript)
+    assert group_of(transcript).target_epoch == 1
+    compute(transcript)
+    a.heartbeat()
+    b.heartbeat()
+    assert len(a.tasks | b.tasks) == MAX_INLINE_TASKS + 1
+    assert a.tasks.isdisjoint(b.tasks)
+
+
+def test_a_failed_query_is_repeated_later() -> None:
+    transcript, a = large()
+    transcript.bench.queries.clear()
+    transcript.bench.run(TargetComputed("g", 2, AssignorFailure("sticky", "failed")))
+    assert codes(a.heartbeat()) == [StatusCode.ASSIGNMENT_DELAYED]
+    assert transcript.bench.queries == []
+    transcript.wait(10_000)
+    a.heartbeat()
+    compute(transcript)
+    a.heartbeat()
+    assert len(a.tasks) == MAX_INLINE_TASKS + 1
+    assert group_of(transcript).failure is None
+
+
+def test_a_lost_query_is_repeated() -> None:
+    transcript, a = large()
+    transcript.bench.queries.clear()
+    for _ in range(3):
+        transcript.wait(20_000)
+        a.heartbeat()
+    compute(transcript)
+    a.heartbeat()
+    assert len(a.tasks) == MAX_INLINE_TASKS + 1
+
+
+def test_the_result_for_a_group_without_members_is_dropped() -> None:
+    transcript, a = large()
+    a.leave()
+    records = len(transcript.bench.log)
+    compute(transcript)
+    assert len(transcript.bench.log) == records
+
+
+class Stubborn:
+    """A task assignor that fails."""
+
+    name = "sticky"
+    uses_offsets = False
+
+    def assign(self, group: GroupSpec, topology: Topology) -> TaskAssignment:
+        raise TaskAssignorError("no")
+
+
+def test_an_assignor_that_fails_inline_fails_the_heartbeat() -> None:
+    transcript = StreamsTranscript(topics=READY)
+    transcript.bench.shard.state.task_assignors = {"sticky": Stubborn()}
+    response = StreamThread(transcript, "a").join()
+    assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "sticky" in (response.error_message or "")
 
 
 def test_settings_stay_within_the_limits_of_the_broker() -> None:
