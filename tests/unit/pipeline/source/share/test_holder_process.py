@@ -11,8 +11,8 @@ from ruslo.pipeline.client_properties import ClientProperties
 from ruslo.pipeline.source.share.holder_messages import Join, Release, read_message, write_message
 from ruslo.pipeline.source.share.holder_process import HolderProcess
 
-NOBODY_LISTENS = ClientProperties("127.0.0.1:1", api_timeout_ms=1_000)
-JOIN = Join(NOBODY_LISTENS, "workers", ("orders",), AcknowledgeType.RELEASE, {})
+UNREACHABLE = ClientProperties("127.0.0.1:1", api_timeout_ms=1_000)
+JOIN = Join(UNREACHABLE, "workers", ("orders",), AcknowledgeType.RELEASE, {})
 
 
 @pytest.fixture
