@@ -534,6 +534,7 @@ def test_offsets_of_tasks_that_do_not_exist_are_dropped() -> None:
     ]
     a.report_offsets([known, *unknown], [*unknown, known])
     (kept,) = group_of(transcript).task_offsets.values()
+    assert kept is not None
     assert len(kept.offsets) == len(kept.end_offsets) == 1
 
 
