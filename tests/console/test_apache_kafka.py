@@ -64,6 +64,7 @@ def test_every_page_and_an_offset_reset(visitor: Visitor, kafka: ApacheKafka) ->
     producer.flush(20)
     tp = TopicPartition("payments", 0)
     run_admin(kafka.bootstrap, lambda admin: admin.group_offsets.alter("billing", {tp: 5}))
+    run_admin(kafka.bootstrap, lambda admin: admin.share_group_offsets.alter("packers", {tp: 8}))
     pages = {
         "/": "Healthy",
         "/topics": "payments",
@@ -74,6 +75,8 @@ def test_every_page_and_an_offset_reset(visitor: Visitor, kafka: ApacheKafka) ->
         "/topics/payments/messages": "19",
         "/groups": "billing",
         "/group?id=billing": "The group has no members",
+        "/groups?type=share": "packers",
+        "/group?id=packers": "only the metrics of Ruslo's brokers tell it",
         "/brokers": "KRaft quorum",
         "/brokers/1": "payments",
         "/brokers/1/config": "log.retention.hours",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
 
 from ruslo.machines.assignors.range import RangeAssignor
+from ruslo.machines.assignors.simple import assign as assign_shared
 from ruslo.machines.assignors.spec import Assignor, GroupSpec, MemberSpec, TopicSpec
 from ruslo.machines.assignors.uniform import UniformAssignor
 from ruslo.machines.groups.consumer.topic_hash import group_hash, topic_hash
@@ -122,6 +124,61 @@ def test_uniform_is_kafkas(oracle: Oracle, seed: int, homogeneous: bool) -> None
 def test_range_is_kafkas(oracle: Oracle, seed: int, homogeneous: bool) -> None:
     group = _random_group(Random(seed), homogeneous=homogeneous)
     assert _shares(RangeAssignor(), group) == oracle.assign("range", group)[1]
+
+
+@pytest.mark.parametrize("homogeneous", [True, False], ids=["same topics", "mixed topics"])
+@pytest.mark.parametrize("seed", range(100))
+def test_simple_shares_as_much_as_kafkas(oracle: Oracle, seed: int, homogeneous: bool) -> None:
+    """Kafka iterates over hash sets, so members may get other partitions, but as many.
+
+    Kafka stops early in rare cases: a member gets fewer than it could.
+    """
+    random = Random(seed)
+    group = _random_group(random, homogeneous=homogeneous)
+    idle = {each: replace(member, current={}) for each, member in group.members.items()}
+    group = _with_members(group, idle)
+    before = _simple(group)
+    if homogeneous:
+        assert _sizes(before) == _sizes(oracle.assign("simple", group)[1])
+    else:
+        assert before == _without_empty(oracle.assign("simple", group)[1], group)
+    changed = _with_members(
+        group,
+        {
+            each: replace(member, current=assign_shared(group.members, _partitions_of(group))[each])
+            for each, member in group.members.items()
+            if random.random() < 0.8
+        },
+    )
+    if changed.members:
+        ours, theirs = _sizes(_simple(changed)), _sizes(oracle.assign("simple", changed)[1])
+        assert all(ours[member_id] >= size for member_id, size in theirs.items())
+
+
+def _simple(group: GroupSpec) -> Shares:
+    return {
+        member_id: {topic_id.hex(): sorted(held) for topic_id, held in partitions.items()}
+        for member_id, partitions in assign_shared(group.members, _partitions_of(group)).items()
+    }
+
+
+def _partitions_of(group: GroupSpec) -> dict[Uuid, range]:
+    return {topic_id: range(topic.partition_count) for topic_id, topic in group.topics.items()}
+
+
+def _with_members(group: GroupSpec, members: dict[str, MemberSpec]) -> GroupSpec:
+    return GroupSpec(group.group_id, members, group.topics, group.homogeneous)
+
+
+def _without_empty(shares: Shares, group: GroupSpec) -> Shares:
+    return {
+        member_id: {topic: held for topic, held in shares.get(member_id, {}).items() if held}
+        for member_id in group.members
+    }
+
+
+def _sizes(shares: Shares) -> dict[str, int]:
+    return {member_id: sum(map(len, topics.values())) for member_id, topics in shares.items()}
 
 
 def test_topic_and_group_hashes_are_kafkas(oracle: Oracle) -> None:

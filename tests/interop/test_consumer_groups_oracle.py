@@ -16,14 +16,6 @@ from ruslo.protocol.messages.consumer_group_describe_response import (
     ConsumerGroupDescribeResponse,
     DescribedGroup,
 )
-from ruslo.protocol.messages.produce_request import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from ruslo.protocol.messages.produce_response import ProduceResponse
-from ruslo.records.builder import build_batch
-from ruslo.records.record import Record
 from tests.support.brokers.kafka import ApacheKafka
 from tests.support.groups.classic_client import ClassicClient
 from tests.support.groups.consumer_transcript import Consumer, Transcript
@@ -324,26 +316,8 @@ def test_kafka_loads_the_records_that_we_write(tmp_path: Path) -> None:
         topics = prepared(node)
         ours = GroupBench(SETTINGS, topics)
         groups = _in_every_state(ours)
-        batch = build_batch(
-            [Record(offset, ours.wall_ms, each.key, each.value) for offset, each in enumerate(ours.log)],
-            base_sequence=0,
-        )
-        request = ProduceRequest(
-            acks=-1,
-            timeout_ms=10_000,
-            topic_data=[
-                TopicProduceData(
-                    name="__consumer_offsets",
-                    partition_data=[PartitionProduceData(index=0, records=batch)],
-                )
-            ],
-        )
         with socket.create_connection(("127.0.0.1", node.port)) as connection:
-            bench = KafkaBench(node, topics, connection)
-            # Only this client may write to internal topics.
-            token = bench.send(request, 11, "__admin_client")
-            (topic,) = bench.response(token, ProduceResponse).responses
-            assert topic.partition_responses[0].error_code == ErrorCode.NONE
+            KafkaBench(node, topics, connection).write(ours)
     with (
         ApacheKafka(tmp_path, properties=PROPERTIES, cluster_id=node.cluster_id) as node,
         socket.create_connection(("127.0.0.1", node.port)) as connection,

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support.checks.share_checks", "tests.support.checks.streams_checks")
+pytest.register_assert_rewrite(
+    *(f"tests.support.checks.{name}_checks" for name in ("group", "share", "streams"))
+)
 
 from tests.support.brokers.kafka import ApacheKafka  # noqa: E402
 from tests.support.checks.cli_checks import Cli  # noqa: E402

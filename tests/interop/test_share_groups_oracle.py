@@ -26,7 +26,7 @@ from ruslo.protocol.messages.describe_groups_response import DescribeGroupsRespo
 from ruslo.protocol.messages.list_groups_request import ListGroupsRequest
 from ruslo.protocol.messages.list_groups_response import ListGroupsResponse
 from ruslo.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
-from ruslo.protocol.messages.share_group_describe_response import ShareGroupDescribeResponse
+from ruslo.protocol.messages.share_group_describe_response import DescribedGroup, ShareGroupDescribeResponse
 from ruslo.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from ruslo.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 from ruslo.protocol.messages.share_group_state_partition_metadata_value import (
@@ -43,6 +43,7 @@ from tests.support.groups.kafka_bench import (
     KafkaBench,
     KafkaTopics,
     prepared,
+    wait_for_coordinator,
 )
 from tests.support.groups.offset_calls import commit
 from tests.support.groups.share_requests import alter_request, delete_request
@@ -334,3 +335,54 @@ def test_scenario_is_the_same(node: ApacheKafka, topics: KafkaTopics, scenario: 
     ours = ShareTranscript(GroupBench(SHARE_SETTINGS, Topics(PARTITIONS)), group)
     scenario(ours)
     assert _comparable(ours) == _comparable(theirs)
+
+
+def _in_every_state(bench: GroupBench) -> list[str]:
+    """Groups with and without members, while states are initialized and deleted."""
+    transcript = ShareTranscript(bench, "serving")
+    members = [ShareConsumer(transcript, name, "orders", "parcels", rack_id="r") for name in "abc"]
+    for member in members:
+        member.join()
+        transcript.answer()
+    for member in members:
+        member.heartbeat()
+    ShareConsumer(ShareTranscript(bench, "initializing"), "d", "orders").join()
+    transcript = ShareTranscript(bench, "emptied")
+    gone = ShareConsumer(transcript, "e", "parcels")
+    gone.join()
+    bench.queries.clear()
+    gone.leave()
+    bench.send(alter_request({"orders": {1: 5}}, "altered"))
+    bench.queries.clear()
+    return ["serving", "initializing", "emptied", "altered"]
+
+
+def _described(bench: GroupBench, groups: list[str]) -> list[DescribedGroup]:
+    response = bench.call(ShareGroupDescribeRequest(group_ids=groups), ShareGroupDescribeResponse)
+    for group in response.groups:
+        group.members.sort(key=lambda member: member.member_id)
+        for member in group.members:
+            member.subscribed_topic_names.sort()
+            member.assignment.topic_partitions.sort(key=lambda topic: topic.topic_name)
+            for topic in member.assignment.topic_partitions:
+                topic.partitions.sort()
+    return response.groups
+
+
+def test_kafka_loads_the_records_that_we_write(tmp_path: Path) -> None:
+    require_tool("java")
+    with ApacheKafka(tmp_path, properties=SHARE_PROPERTIES) as node:
+        topics = prepared(node)
+        ours = GroupBench(SHARE_SETTINGS, topics)
+        groups = _in_every_state(ours)
+        with socket.create_connection(("127.0.0.1", node.port)) as connection:
+            KafkaBench(node, topics, connection).write(ours)
+    with (
+        ApacheKafka(tmp_path, properties=SHARE_PROPERTIES, cluster_id=node.cluster_id) as node,
+        socket.create_connection(("127.0.0.1", node.port)) as connection,
+    ):
+        theirs = KafkaBench(node, topics, connection)
+        wait_for_coordinator(theirs)
+        expected = _described(ours, groups)
+        assert [group.error_code for group in expected] == [ErrorCode.NONE] * len(groups)
+        assert _described(theirs, groups) == expected

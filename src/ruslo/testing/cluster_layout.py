@@ -38,6 +38,7 @@ def single_node_properties(
         "ruslo.metrics.listener": f"{LOOPBACK}:0",
         # The first consumer of a group starts at once instead of waiting three seconds for more members.
         "group.initial.rebalance.delay.ms": "0",
+        "group.streams.initial.rebalance.delay.ms": "0",
         **(overrides or {}),
     }
 
@@ -86,6 +87,7 @@ def cluster_properties(
             "ruslo.metrics.listener": f"{LOOPBACK}:0",
             # The first consumer of a group starts at once instead of waiting three seconds for more members.
             "group.initial.rebalance.delay.ms": "0",
+            "group.streams.initial.rebalance.delay.ms": "0",
             **(overrides or {}),
         }
         for at, each in enumerate(ports, 1)

@@ -20,6 +20,7 @@ from ruslo.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnTopic,
 )
 from ruslo.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
+from ruslo.protocol.messages.alter_share_group_offsets_response import AlterShareGroupOffsetsResponse
 from ruslo.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from ruslo.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
 from ruslo.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
@@ -46,6 +47,7 @@ from tests.support.authorization.names import (
     LIVE_GROUP,
     LIVE_TOPICS,
     OPEN_TRANSACTION,
+    SHARE_GROUP,
     TOPICS,
     TRANSACTIONAL_IDS,
     Names,
@@ -54,6 +56,7 @@ from tests.support.authorization.outcomes import Outcome, outcome
 from tests.support.authorization.requests import request
 from tests.support.brokers.secured import USERS, Secured
 from tests.support.clients.raw_client import RawClient, connected
+from tests.support.groups.share_requests import alter_request
 
 PROPERTIES = {
     "delegation.token.secret.key": "a key of tests",
@@ -127,6 +130,7 @@ class AccessClients:
             for group in (*GROUPS, LIVE_GROUP):
                 await admin.group_offsets.alter(group, {TopicPartition(LIVE_TOPICS[0], 0): 0})
         await self._join_group()
+        await self._create_share_group()
         names = [*TRANSACTIONAL_IDS, OPEN_TRANSACTION]
         find = FindCoordinatorRequest(key_type=TRANSACTIONS, coordinator_keys=names)
         while any(
@@ -153,6 +157,12 @@ class AccessClients:
         )
         joined = await self._super_client.call(heartbeat, ConsumerGroupHeartbeatResponse)
         assert not joined.error_code, joined
+
+    async def _create_share_group(self) -> None:
+        request = alter_request({LIVE_TOPICS[0]: {0: 0}}, SHARE_GROUP)
+        altered = await self._super_client.call(request, AlterShareGroupOffsetsResponse)
+        codes = [each.error_code for topic in altered.responses for each in topic.partitions]
+        assert (altered.error_code, codes) == (0, [0]), altered
 
     async def _open_transaction(self, producer: InitProducerIdResponse) -> None:
         request = AddPartitionsToTxnRequest(

@@ -15,6 +15,8 @@ ABSENT = ("absent", "orders.absent")
 GROUPS = ("billing", "billing-eu", "shop")
 LIVE_GROUP = "shop-live"
 """A group of the consumer protocol with a member, whose topics are ``LIVE_TOPICS``."""
+SHARE_GROUP = "shop-share"
+"""A share group without members."""
 ABSENT_GROUP = "shop-absent"
 TRANSACTIONAL_IDS = ("tx", "tx-eu", "load")
 OPEN_TRANSACTION = "load-open"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.support.authorization.names import LIVE_TOPICS, Fields, Names
+from tests.support.authorization.names import LIVE_TOPICS, SHARE_GROUP, STRANGER, Fields, Names
 
 GROUP = "share-absent"
 """A share group without state."""
@@ -19,3 +19,40 @@ def state(**partition_fields: object) -> Callable[[Names], Fields]:
         return {"group_id": GROUP, "topics": [{"topic_id": topic_id, "partitions": [partition]}]}
 
     return fields
+
+
+def share_group_heartbeat(names: Names) -> Fields:
+    return {
+        "group_id": names.random.choice((names.group(), SHARE_GROUP)),
+        "member_id": STRANGER,
+        "member_epoch": 3,
+        "subscribed_topic_names": names.topics() if names.random.random() < 0.7 else None,
+    }
+
+
+def share_group_describe(names: Names) -> Fields:
+    return {"group_ids": [*names.groups(), SHARE_GROUP], "include_authorized_operations": True}
+
+
+def describe_share_group_offsets(names: Names) -> Fields:
+    def query(group: str) -> Fields:
+        topics = [{"topic_name": name, "partitions": [0]} for name in names.topics()]
+        return {"group_id": group, "topics": None if names.random.random() < 0.4 else topics}
+
+    return {"groups": [query(group) for group in (*names.groups(), SHARE_GROUP)]}
+
+
+def alter_share_group_offsets(names: Names) -> Fields:
+    partitions = [{"partition_index": 0, "start_offset": 0}]
+    return {
+        "group_id": names.random.choice((names.group(), SHARE_GROUP)),
+        "topics": [{"topic_name": name, "partitions": partitions} for name in names.topics()],
+    }
+
+
+def delete_share_group_offsets(names: Names) -> Fields:
+    # Offsets that exist must stay for the next user.
+    return {
+        "group_id": names.random.choice((names.group(), SHARE_GROUP)),
+        "topics": [{"topic_name": name} for name in ("absent", "orders.absent")],
+    }

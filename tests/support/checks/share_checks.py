@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import uuid
 from typing import Any, NamedTuple
 
@@ -106,6 +108,21 @@ class ShareChecks:
         assert result.exit_code == 0
         assert len(result.stdout.splitlines()) == RECORDS
         assert '"delivery_count":1' in result.stdout
+
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    def test_a_command_that_is_stopped_leaves_the_group(
+        self, cli: Cli, queue: Queue, number: signal.Signals, code: int
+    ) -> None:
+        arguments = ("share", "consume", queue.topic, "-g", queue.group, "-a", "release", "-f", r"%o\n")
+        process = cli.process(*arguments, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"0\n"
+        process.send_signal(number)
+        process.communicate(timeout=60)
+        assert process.returncode == code
+        (group,) = (row for row in cli.json("share", "list") if row["group_id"] == queue.group)
+        assert group["members"] == 0
+        assert consume(cli, queue, "-n", "1", *SHOWN) == "0:2 "
 
     # -- records by hand
 

@@ -18,7 +18,15 @@ from ruslo.protocol.messages.create_topics_request import CreatableTopic, Create
 from ruslo.protocol.messages.create_topics_response import CreateTopicsResponse
 from ruslo.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from ruslo.protocol.messages.find_coordinator_response import FindCoordinatorResponse
+from ruslo.protocol.messages.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from ruslo.protocol.messages.produce_response import ProduceResponse
+from ruslo.records.builder import build_batch
 from ruslo.records.reader import iter_batches, read_records
+from ruslo.records.record import Record
 from tests.support.brokers.kafka import ApacheKafka
 from tests.support.clients.raw_client import frame, request_bytes
 from tests.support.groups.consumer_transcript import Consumer, Transcript
@@ -77,6 +85,27 @@ class KafkaBench(GroupBench):
         self.responses[token] = api.response.from_bytes(body[start:], version)
         self._read_log()
         return token
+
+    def write(self, ours: GroupBench) -> None:
+        """Append the records that our machine has written to Kafka's log; it loads them when it restarts."""
+        batch = build_batch(
+            [Record(offset, ours.wall_ms, each.key, each.value) for offset, each in enumerate(ours.log)],
+            base_sequence=0,
+        )
+        request = ProduceRequest(
+            acks=-1,
+            timeout_ms=10_000,
+            topic_data=[
+                TopicProduceData(
+                    name="__consumer_offsets",
+                    partition_data=[PartitionProduceData(index=0, records=batch)],
+                )
+            ],
+        )
+        # Only this client may write to internal topics.
+        token = self.send(request, 11, "__admin_client")
+        (topic,) = self.response(token, ProduceResponse).responses
+        assert topic.partition_responses[0].error_code == ErrorCode.NONE
 
     def is_parked(self, token: Hashable) -> bool:
         return False

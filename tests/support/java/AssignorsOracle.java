@@ -22,13 +22,14 @@ import org.apache.kafka.common.Uuid;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataDelta;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataImage;
 import org.apache.kafka.coordinator.group.Utils;
-import org.apache.kafka.coordinator.group.api.assignor.ConsumerGroupPartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.GroupSpec;
 import org.apache.kafka.coordinator.group.api.assignor.MemberAssignment;
 import org.apache.kafka.coordinator.group.api.assignor.MemberSubscription;
+import org.apache.kafka.coordinator.group.api.assignor.PartitionAssignor;
 import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
 import org.apache.kafka.coordinator.group.assignor.RangeAssignor;
+import org.apache.kafka.coordinator.group.assignor.SimpleAssignor;
 import org.apache.kafka.coordinator.group.assignor.UniformAssignor;
 
 /**
@@ -58,8 +59,11 @@ public final class AssignorsOracle {
 
     private static Object assign(JsonNode request) {
         Spec spec = new Spec(request);
-        ConsumerGroupPartitionAssignor assignor =
-            request.get("assignor").asText().equals("range") ? new RangeAssignor() : new UniformAssignor();
+        PartitionAssignor assignor = switch (request.get("assignor").asText()) {
+            case "range" -> new RangeAssignor();
+            case "simple" -> new SimpleAssignor();
+            default -> new UniformAssignor();
+        };
         Map<String, Map<String, Set<Integer>>> assignment = new TreeMap<>();
         assignor.assign(spec, spec).members().forEach((memberId, member) -> {
             Map<String, Set<Integer>> topics = new TreeMap<>();

@@ -52,14 +52,16 @@ def require_share_groups(bootstrap: str) -> None:
         pytest.skip("the broker does not serve share groups")
 
 
-def new_topic(bootstrap: str, partitions: int = 1, **config: str) -> str:
+def new_topic(bootstrap: str, partitions: int = 1, replicas: int = 1, **config: str) -> str:
     """Create a topic; configs are given with underscores."""
     topic = f"share-{uuid.uuid4().hex[:8]}"
     settings = {name.replace("_", "."): value for name, value in config.items()}
 
     async def create() -> None:
         async with Admin(bootstrap) as admin:
-            (result,) = (await admin.topics.create([NewTopic(topic, partitions, 1, settings)])).values()
+            (result,) = (
+                await admin.topics.create([NewTopic(topic, partitions, replicas, settings)])
+            ).values()
             assert isinstance(result, CreatedTopic), result
 
     asyncio.run(create())

@@ -30,6 +30,8 @@ from ruslo.machines.txns.shard import TxnShard
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from tests.support.groups.group_bench import GroupBench
 from tests.support.groups.group_chaos import GroupChaos
+from tests.support.groups.share_requests import delete_request
+from tests.support.groups.share_transcript import ShareConsumer, ShareTranscript
 from tests.support.groups.streams_transcript import StreamsTranscript, StreamThread
 from tests.support.machines.controller_bench import MachineBench
 from tests.support.machines.logged_state import check_every_event, logged_state
@@ -102,6 +104,29 @@ def test_an_event_of_a_streams_group_does_not_change_logged_state(monkeypatch: p
     assert logged_state(transcript.bench.shard) == served
     transcript.wait(45_000)
     assert count() > 10
+
+
+def test_an_event_of_a_share_group_does_not_change_logged_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = check_every_event(monkeypatch, GroupShard)
+    transcript = ShareTranscript()
+    members = [ShareConsumer(transcript, name, "orders", "parcels") for name in "abc"]
+    for member in members:
+        member.join()
+    transcript.answer()
+    for _ in range(2):
+        transcript.wait(1_000)
+        for member in members:
+            member.heartbeat()
+    transcript.change_topics("a topic is deleted", transcript.bench.topics.without("parcels"), ["parcels"])
+    transcript.wait(60_000)
+    token = transcript.bench.send(delete_request("orders"))
+    transcript.answer()
+    assert not transcript.bench.is_parked(token)
+    served = logged_state(transcript.bench.shard)
+    assert "ShareMember" not in served
+    transcript.reload()
+    assert logged_state(transcript.bench.shard) == served
+    assert count() > 15
 
 
 def test_a_transaction_event_does_not_change_logged_state(monkeypatch: pytest.MonkeyPatch) -> None:

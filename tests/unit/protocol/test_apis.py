@@ -9,15 +9,15 @@ from ruslo.protocol.modules import module_name
 from tests.support.protocol.values import message_class
 
 
-def test_there_are_94_apis_and_four_were_removed() -> None:
-    assert sorted(API_BY_KEY) == list(range(94))
+def test_there_are_95_apis_and_four_were_removed() -> None:
+    assert sorted(API_BY_KEY) == list(range(95))
     assert [api.name for api in API_BY_KEY.values() if api.max_version < 0] == [
         "LeaderAndIsr",
         "StopReplica",
         "UpdateMetadata",
         "ControlledShutdown",
     ]
-    assert len(API_BY_NAME) == 94
+    assert len(API_BY_NAME) == 95
 
 
 @pytest.mark.parametrize("name", sorted(API_BY_NAME))

@@ -36,8 +36,8 @@ def test_header_versions() -> None:
     )
     assert request_header_version(API_VERSIONS, 999) == 2, "unknown later versions are flexible"
     for function in (request_header_version, response_header_version):
-        with pytest.raises(ProtocolError, match="no API with key 94"):
-            function(94, 0)
+        with pytest.raises(ProtocolError, match="no API with key 95"):
+            function(95, 0)
 
 
 @pytest.mark.parametrize("client_id", [None, "", "rdkafka", "é" * 100])

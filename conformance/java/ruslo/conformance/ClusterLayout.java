@@ -72,6 +72,7 @@ final class ClusterLayout {
         properties.putAll(config.perServerOverrideProperties().getOrDefault(id, Map.of()));
         // Defaults of Kafka's own test kit. A test relies on the limit that the first sets for log.cleaner.threads.
         properties.putIfAbsent("log.cleaner.dedupe.buffer.size", "2097152");
+        keepShareState(properties);
         properties.putIfAbsent("unstable.api.versions.enable", "true");
         properties.putIfAbsent("unstable.feature.versions.enable", "true");
         properties.putIfAbsent("ruslo.metrics.listener", "");
@@ -85,6 +86,15 @@ final class ClusterLayout {
         } else {
             properties.put("controller.quorum.voters", controllerPorts.entrySet().stream()
                 .map(each -> each.getKey() + "@localhost:" + each.getValue()).collect(Collectors.joining(",")));
+        }
+    }
+
+    /** Tests without a persister need no topic for the state of share groups. Ruslo always has one, which one broker can hold. */
+    private static void keepShareState(Map<String, String> properties) {
+        String persister = properties.remove("group.share.persister.class.name");
+        if (persister != null && persister.isEmpty()) {
+            properties.putIfAbsent("share.coordinator.state.topic.replication.factor", "1");
+            properties.putIfAbsent("share.coordinator.state.topic.min.isr", "1");
         }
     }
 

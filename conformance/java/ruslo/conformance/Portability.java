@@ -21,7 +21,8 @@ final class Portability {
     /** Names of Kafka's classes that Ruslo understands. */
     private static final Set<String> KNOWN_CLASSES = Set.of(
         "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "org.apache.kafka.common.replica.RackAwareReplicaSelector");
+        "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+        "org.apache.kafka.server.share.persister.DefaultStatePersister");
 
     private Portability() { }
 

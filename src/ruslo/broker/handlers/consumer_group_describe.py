@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ruslo.broker.handlers.group_descriptions import GroupDescriptions
-from ruslo.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from ruslo.protocol.messages.consumer_group_describe_response import (
     ConsumerGroupDescribeResponse,
     DescribedGroup,
@@ -24,6 +23,4 @@ def _topics_of(group: DescribedGroup) -> Iterator[str]:
     )
 
 
-handle = GroupDescriptions(
-    ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribedGroup, _topics_of
-).describe
+handle = GroupDescriptions(ConsumerGroupDescribeResponse, DescribedGroup, _topics_of).describe

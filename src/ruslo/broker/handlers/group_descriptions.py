@@ -1,8 +1,9 @@
-"""Descriptions of groups of one type: ConsumerGroupDescribe and ShareGroupDescribe."""
+"""Descriptions of groups of one type: ConsumerGroupDescribe, ShareGroupDescribe and StreamsGroupDescribe."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,6 @@ from ruslo.model.errors import ErrorCode
 class GroupDescriptions:
     """The classes of one API; the generated ones have no common base."""
 
-    request: Any
     response: Any
     group: Any
     topics_of: Callable[[Any], Iterable[str]]
@@ -31,7 +31,7 @@ class GroupDescriptions:
         allowed, denied = split_groups(context, Operation.DESCRIBE, request.group_ids)
         answers: list[Any] = await all_responses(
             [
-                groups.submit_to(partition, self.request(group_ids=group_ids), context)
+                groups.submit_to(partition, _part(request, group_ids), context)
                 for partition, group_ids in by_partition(groups, allowed, str).items()
             ],
             self.response,
@@ -60,3 +60,9 @@ class GroupDescriptions:
             error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
             error_message="The group has topics that the client is not authorized to describe",
         )
+
+
+def _part(request: Any, group_ids: list[str]) -> Any:
+    part = copy(request)
+    part.group_ids = group_ids
+    return part

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ruslo.broker.handlers.group_descriptions import GroupDescriptions
-from ruslo.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
 from ruslo.protocol.messages.share_group_describe_response import DescribedGroup, ShareGroupDescribeResponse
 
 
@@ -13,6 +12,4 @@ def _topics_of(group: DescribedGroup) -> Iterator[str]:
     return (each.topic_name for member in group.members for each in member.assignment.topic_partitions)
 
 
-handle = GroupDescriptions(
-    ShareGroupDescribeRequest, ShareGroupDescribeResponse, DescribedGroup, _topics_of
-).describe
+handle = GroupDescriptions(ShareGroupDescribeResponse, DescribedGroup, _topics_of).describe

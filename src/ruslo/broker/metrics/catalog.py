@@ -184,6 +184,13 @@ IN_FLIGHT_RECORDS = Metric("kafka_server_sharepartitionmetrics_inflightmessageco
     "Records between the start offset and the end offset of a share-partition.", _SHARE)
 IN_FLIGHT_BATCHES = Metric("kafka_server_sharepartitionmetrics_inflightbatchcount", "gauge",
     "Ranges of records in flight with equal state.", _SHARE)
+LOCKED_RECORDS = Metric("ruslo_share_partition_locked_records", "gauge",
+    "Records of a share-partition that consumers hold.", _SHARE)
+OLDEST_LOCK = Metric("ruslo_share_partition_oldest_lock_seconds", "gauge",
+    "Seconds since the oldest acquisition lock of a share-partition was acquired or renewed; 0 without one.",
+    _SHARE)
+DELIVERIES_MAX = Metric("ruslo_share_partition_delivery_count_max", "gauge",
+    "Highest delivery count of a record in flight.", _SHARE)
 LOCK_TIMEOUTS = Metric("kafka_server_sharepartitionmetrics_acquisitionlocktimeout_total", "counter",
     "Records of a share-partition whose acquisition lock expired.", _SHARE)
 

@@ -12,6 +12,7 @@ from ruslo.broker.metrics.traffic_source import MILLISECOND_NS
 
 if TYPE_CHECKING:
     from ruslo.broker.share_partitions.manager import SharePartitionManager
+    from ruslo.machines.share_partition.values import Locks
 
 
 def share_families(shares: SharePartitionManager) -> Iterator[Family]:
@@ -47,4 +48,18 @@ def share_families(shares: SharePartitionManager) -> Iterator[Family]:
     yield Family(
         catalog.IN_FLIGHT_BATCHES, (Sample(labels, machine.range_count) for labels, machine, _ in rows)
     )
+    now_ms = shares.now_ms()
+    locks = [(labels, machine.locks(), machine.settings.lock_duration_ms) for labels, machine, _ in rows]
+    yield Family(catalog.LOCKED_RECORDS, (Sample(labels, held.records) for labels, held, _ in locks))
+    yield Family(
+        catalog.OLDEST_LOCK,
+        (Sample(labels, _lock_age_s(held, duration_ms, now_ms)) for labels, held, duration_ms in locks),
+    )
+    yield Family(catalog.DELIVERIES_MAX, (Sample(labels, held.deliveries_max) for labels, held, _ in locks))
     yield Family(catalog.LOCK_TIMEOUTS, (Sample(labels, timeouts) for labels, _, timeouts in rows))
+
+
+def _lock_age_s(held: Locks, duration_ms: int, now_ms: int) -> float:
+    if held.first_deadline_ms is None:
+        return 0
+    return max(0, duration_ms - (held.first_deadline_ms - now_ms)) / 1000

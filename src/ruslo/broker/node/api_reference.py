@@ -35,7 +35,8 @@ finalizes: nodes of 4.3 could not read it. A client that asks for it reports UNS
 With `unstable.api.versions.enable`, as in Apache Kafka, InitProducerId has version 6 in addition (KIP-939).
 
 A new cluster finalizes the features that Apache Kafka finalizes with the same `metadata.version`, so that
-either system can start on the other's directories."""
+either system can start on the other's directories. At level 0 of `group.version`, `share.version` or
+`streams.version` the requests of these groups are listed, but answered with UNSUPPORTED_VERSION."""
 
 
 def page() -> str:

@@ -43,6 +43,8 @@ class LedSharePartition:
     """The leader epoch of the partition for which the state was loaded."""
     used_ms: int
     """The last fetch or acknowledgement, on the monotonic clock."""
+    created_ns: int
+    """When loading began, on the monotonic clock."""
     state_epoch: int = UNKNOWN_EPOCH
     machine: SharePartition | None = None
     failure: KafkaError | None = None

@@ -18,12 +18,11 @@ from ruslo.broker.counters.share_counters import ShareCounters
 from ruslo.broker.metadata.dynamic_config import DynamicConfig
 from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.broker.partitions.manager import PartitionManager
-from ruslo.broker.scheduling.background_tasks import BackgroundTasks
 from ruslo.broker.scheduling.deadline_timer import DeadlineTimer
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps
 from ruslo.broker.share_partitions.group_config import ShareGroupConfig, share_group_config
 from ruslo.broker.share_partitions.led_partition import LedSharePartition, Written
-from ruslo.broker.share_partitions.loading import load
+from ruslo.broker.share_partitions.loading import ShareLoader
 from ruslo.broker.share_partitions.persister_errors import FENCING
 from ruslo.broker.share_partitions.state_writer import StateWriter
 from ruslo.machines.controller.config_image import GROUP
@@ -31,6 +30,7 @@ from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.feature_image import SHARE_VERSION
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.machines.share_coordinator.records import ShareKey
+from ruslo.machines.share_partition.partition import SharePartition
 from ruslo.machines.share_partition.values import AcknowledgementBatch, StateWrite
 from ruslo.machines.share_session import SessionKey, ShareSession, ShareSessionCache, TopicIdPartition
 from ruslo.machines.timers import Timers
@@ -59,7 +59,6 @@ class SharePartitionManager:
         self._dynamic_config = dynamic_config
         self._metadata = metadata
         self._partitions = partitions
-        self._persister = persister
         self._clock = clock
         self._scheduler = scheduler
         self.counters = ShareCounters()
@@ -70,7 +69,7 @@ class SharePartitionManager:
         """Of the groups in ``_by_group``."""
         loop = asyncio.get_running_loop()
         self._writer = StateWriter(persister, self._on_written, loop.call_soon)
-        self._loads = BackgroundTasks()
+        self._loader = ShareLoader(persister, clock, self._on_loaded, self._on_load_failed, loop.call_soon)
         self._deadlines: Timers[LedSharePartition] = Timers()
         self._timer = DeadlineTimer(clock, self._deadlines.deadline_ms, self._expire_locks)
         self._idle_check = loop.call_later(_IDLE_CHECK_S, self._unload_unused)
@@ -79,7 +78,7 @@ class SharePartitionManager:
     async def stop(self) -> None:
         self._timer.stop()
         self._idle_check.cancel()
-        await self._loads.stop()
+        await self._loader.stop()
         await self._writer.stop()
 
     def __iter__(self) -> Iterator[LedSharePartition]:
@@ -137,31 +136,32 @@ class SharePartitionManager:
         partition.require_leader()
         config = self._configs[group_id] = self.config_of(group_id)
         led = LedSharePartition(
-            ShareKey(group_id, topic_id, index), partition, config, partition.leader_epoch, self.now_ms()
+            ShareKey(group_id, topic_id, index),
+            partition,
+            config,
+            partition.leader_epoch,
+            self.now_ms(),
+            self._clock.monotonic_ns(),
         )
         self._by_group.setdefault(group_id, {})[tp] = led
         self._by_topic.setdefault(topic_id, {})[led] = None
-        self._loads.start(self._complete_load(led))
+        self._loader.load(led)
         return led
 
-    async def _complete_load(self, led: LedSharePartition) -> None:
-        begun_ns = self._clock.monotonic_ns()
-        try:
-            machine = await load(led, self._persister, self._clock)
-        except KafkaError as error:
-            logger.info("Loading the share-partition %s failed: %s", led, error)
-            self._unload(led, error)
-            return
-        except StorageError as error:
-            self.storage_failed(error)
-            self._unload(led, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)))
-            return
-        self.counters.load_times.observe(self._clock.monotonic_ns() - begun_ns)
+    def _on_loaded(self, led: LedSharePartition, machine: SharePartition) -> None:
+        self.counters.load_times.observe(self._clock.monotonic_ns() - led.created_ns)
         if led.failure is None:
             machine.settings = led.config.settings
             led.machine = machine
             led.wake_all_fetches()
             self._unload_if_abandoned(led)
+
+    def _on_load_failed(self, led: LedSharePartition, error: KafkaError | StorageError) -> None:
+        logger.info("Loading the share-partition %s failed: %s", led, error)
+        if isinstance(error, StorageError):
+            self.storage_failed(error)
+            error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        self._unload(led, error)
 
     def _unload(self, led: LedSharePartition, reason: KafkaError) -> None:
         if led.failure is not None:

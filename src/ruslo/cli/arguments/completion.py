@@ -29,6 +29,15 @@ def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str)
     return _matching(_names(ctx, names), incomplete)
 
 
+def complete_share_groups(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    async def names(admin: Admin) -> Iterable[str]:
+        return [group.group_id for group in await admin.groups.list(types=("share",))]
+
+    return _matching(_names(ctx, names), incomplete)
+
+
 def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     from ruslo.cli.arguments.profiles import ProfileStore
 

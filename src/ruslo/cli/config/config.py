@@ -42,7 +42,7 @@ def resource_options(function: Callable[..., None]) -> Callable[..., None]:
             help="The loggers of one broker: KEY is a logger, VALUE its level, until the broker restarts.",
         ),
         click.option("--broker", type=click.IntRange(0), metavar="ID", help="One broker."),
-        click.option("--group", metavar="ID", help="A consumer group."),
+        click.option("--group", metavar="ID", help="A group."),
         click.option("--topic", metavar="NAME", help="A topic."),
     ):
         decorated = decorator(decorated)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import select
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
@@ -12,6 +11,7 @@ import click
 from ruslo.cli.arguments.completion import complete_topics
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option, parsed
 from ruslo.cli.terminal.output_format import stream_item
+from ruslo.cli.terminal.pipes import reader_gone
 from ruslo.client.views.position import AtOffset, AtStart, AtTime, BeforeEnd, Position, parse_position
 
 if TYPE_CHECKING:
@@ -182,17 +182,6 @@ def _resolve(
             return {p: min(max(offset, low), high) for p, (low, high) in ranges.items()}
 
 
-def _reader_gone(stream: BinaryIO) -> bool:
-    """True if the reader of stdout is gone, which only a write would otherwise reveal."""
-    try:
-        descriptor = stream.fileno()
-    except OSError:
-        return False
-    poller = select.poll()
-    poller.register(descriptor, 0)
-    return any(event & select.POLLERR for _, event in poller.poll(0))
-
-
 @dataclass(eq=False)
 class Reader:
     """Copies records to a stream until all partitions reach their end offset, or up to a count."""
@@ -216,7 +205,7 @@ class Reader:
         self._consumer.assign(open_partitions)
         while open_partitions:
             events = self._consumer.poll_events(0.5)
-            if not events and _reader_gone(stream):
+            if not events and reader_gone(stream):
                 raise BrokenPipeError
             for event in events:
                 partition = TopicPartition(event.topic, event.partition)

@@ -71,7 +71,10 @@ async def _describe(admin: Admin, name: str) -> GroupView:
     except KafkaError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
-        return await describe_streams_group(admin, name)
+        try:
+            return await describe_streams_group(admin, name)
+        except KafkaError:
+            raise error from None
 
 
 def _print_view(view: GroupView) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ruslo.cli.arguments.completion import complete_groups
+from ruslo.cli.arguments.completion import complete_share_groups
 from ruslo.cli.arguments.options import F, bootstrap_option, confirm, examples, output_option, yes_option
 from ruslo.cli.offsets.group_types import or_name_the_command
 from ruslo.cli.running import with_admin
@@ -73,7 +73,7 @@ def _arguments(function: F) -> F:
             metavar="TOPIC:PARTITION@OFFSET...",
             callback=records_callback,
         ),
-        click.argument("name", metavar="GROUP", shell_complete=complete_groups),
+        click.argument("name", metavar="GROUP", shell_complete=complete_share_groups),
     ):
         function = decorator(function)
     return function

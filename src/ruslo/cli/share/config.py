@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ruslo.cli.arguments.completion import complete_groups
+from ruslo.cli.arguments.completion import complete_share_groups
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.output import print_json, print_table
@@ -18,7 +18,7 @@ _PREFIX = "share."
         "ruslo config set --group invoices share.auto.offset.reset=earliest share.delivery.count.limit=10",
     )
 )
-@click.argument("name", metavar="GROUP", shell_complete=complete_groups)
+@click.argument("name", metavar="GROUP", shell_complete=complete_share_groups)
 @bootstrap_option
 @output_option
 def config(name: str, bootstrap: str, output: str) -> None:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ruslo.cli.arguments.completion import complete_groups, complete_topics
+from ruslo.cli.arguments.completion import complete_share_groups, complete_topics
 from ruslo.cli.arguments.duration import parse_duration_ms
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option, parsed
 from ruslo.cli.terminal.output_format import stream_item
+from ruslo.cli.terminal.pipes import reader_gone
 
 if TYPE_CHECKING:
     from ruslo.cli.arguments.record_format import Formatter
@@ -41,7 +42,7 @@ CHOICES = ("accept", "release", "reject", "ask")
     "group_id",
     required=True,
     metavar="GROUP",
-    shell_complete=complete_groups,
+    shell_complete=complete_share_groups,
     help="The share group to join.",
 )
 @click.option(
@@ -141,6 +142,8 @@ def consume(
         left, idle_since = count, time.monotonic()
         while left is None or left > 0:
             records = consumer.poll(_POLL_S)
+            if not records and reader_gone(sys.stdout.buffer):
+                raise BrokenPipeError
             _print(records, write)
             decision.decide(records)
             if decision.is_over:

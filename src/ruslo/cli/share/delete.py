@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ruslo.cli.arguments.completion import complete_groups
+from ruslo.cli.arguments.completion import complete_share_groups
 from ruslo.cli.arguments.options import bootstrap_option, confirm, examples, output_option, yes_option
 from ruslo.cli.running import with_admin
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog=examples("ruslo share delete invoices", "ruslo share delete invoices refunds --yes"))
-@click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_share_groups)
 @bootstrap_option
 @click.option("--if-exists", is_flag=True, help="Succeed if a group does not exist.")
 @yes_option

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ruslo.cli.arguments.completion import complete_groups
+from ruslo.cli.arguments.completion import complete_share_groups
 from ruslo.cli.arguments.options import bootstrap_option, confirm, examples, output_option, yes_option
 from ruslo.cli.offsets.group_types import or_name_the_command
 from ruslo.cli.running import with_admin
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         "ruslo share delete-offsets invoices --all-topics",
     ),
 )
-@click.argument("name", metavar="GROUP", shell_complete=complete_groups)
+@click.argument("name", metavar="GROUP", shell_complete=complete_share_groups)
 @bootstrap_option
 @click.option("--topic", "topics", multiple=True, metavar="TOPIC", help="A topic. Repeatable.")
 @click.option("--all-topics", is_flag=True, help="All topics that the group has offsets of.")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ruslo.cli.arguments.completion import complete_groups
+from ruslo.cli.arguments.completion import complete_share_groups
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
 from ruslo.cli.offsets.group_types import or_name_the_command
 from ruslo.cli.running import with_admin
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command(
     epilog=examples("ruslo share describe invoices", "ruslo share describe invoices refunds -o json")
 )
-@click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_share_groups)
 @bootstrap_option
 @output_option
 def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:

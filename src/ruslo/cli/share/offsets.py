@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ruslo.cli.arguments.completion import complete_groups
+from ruslo.cli.arguments.completion import complete_share_groups
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
 from ruslo.cli.arguments.partition_scope import Scope, scopes_option
 from ruslo.cli.offsets.group_types import or_name_the_command
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command(
     epilog=examples("ruslo share offsets invoices", "ruslo share offsets invoices --topic orders:0-3 -o json")
 )
-@click.argument("name", metavar="GROUP", shell_complete=complete_groups)
+@click.argument("name", metavar="GROUP", shell_complete=complete_share_groups)
 @bootstrap_option
 @scopes_option("Only these partitions")
 @output_option

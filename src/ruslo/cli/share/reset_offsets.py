@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ruslo.cli.arguments.completion import complete_groups
+from ruslo.cli.arguments.completion import complete_share_groups
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
 from ruslo.cli.offsets.reset_options import Reset, reset_options
 from ruslo.cli.running import with_admin
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         "ruslo share reset-offsets invoices --all-topics --to-latest --execute",
     ),
 )
-@click.argument("name", metavar="GROUP", shell_complete=complete_groups)
+@click.argument("name", metavar="GROUP", shell_complete=complete_share_groups)
 @bootstrap_option
 @reset_options("the group has offsets of", "start offset")
 @output_option

@@ -52,7 +52,7 @@ class GroupDescription:
     state: str
     protocol_type: str
     assignor: str | None
-    """The assignor that a classic group agreed on, or the coordinator's; None for streams groups."""
+    """The assignor that a classic group agreed on, or the coordinator's; None if it is not known."""
     coordinator_id: int
     members: tuple[GroupMember, ...]
     group_epoch: int | None = None

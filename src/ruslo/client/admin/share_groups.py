@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ruslo.client.admin.group_descriptions import GroupDescription, from_share
+from ruslo.client.admin.group_errors import describe_error
 from ruslo.client.wire.cluster import Cluster
 from ruslo.client.wire.coordinators import Coordinators
 from ruslo.model.errors import KafkaError
-from ruslo.net.channel import error_of
 from ruslo.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
 from ruslo.protocol.messages.share_group_describe_response import ShareGroupDescribeResponse
 
@@ -26,9 +26,8 @@ class ShareGroups:
                 node, ShareGroupDescribeRequest(group_ids=owned), ShareGroupDescribeResponse
             )
             return {
-                group.group_id: error_of(
-                    group.error_code,
-                    group.error_message or f"share group {group.group_id!r} cannot be described",
+                group.group_id: describe_error(
+                    "share group", group.group_id, group.error_code, group.error_message
                 )
                 if group.error_code
                 else from_share(group, node)

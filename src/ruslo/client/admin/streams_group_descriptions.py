@@ -85,7 +85,7 @@ def from_streams(group: streams.DescribedGroup, coordinator_id: int) -> StreamsG
         STREAMS,
         group.group_state,
         STREAMS,
-        None,
+        group.assignor_name,
         coordinator_id,
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,

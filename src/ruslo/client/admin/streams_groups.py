@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ruslo.client.admin.group_errors import describe_error
 from ruslo.client.admin.streams_group_descriptions import StreamsGroupDescription, from_streams
 from ruslo.client.wire.cluster import Cluster
 from ruslo.client.wire.coordinators import Coordinators
 from ruslo.model.errors import KafkaError
-from ruslo.net.channel import error_of
 from ruslo.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
 from ruslo.protocol.messages.streams_group_describe_response import StreamsGroupDescribeResponse
 
@@ -30,9 +30,8 @@ class StreamsGroups:
             request.include_topology_description = channel.version_for(request) >= _WITH_TOPOLOGY_DESCRIPTION
             response = await channel.request(request, StreamsGroupDescribeResponse)
             return {
-                group.group_id: error_of(
-                    group.error_code,
-                    group.error_message or f"streams group {group.group_id!r} cannot be described",
+                group.group_id: describe_error(
+                    "streams group", group.group_id, group.error_code, group.error_message
                 )
                 if group.error_code
                 else from_streams(group, node)

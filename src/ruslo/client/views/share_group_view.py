@@ -33,7 +33,7 @@ class InFlight(NamedTuple):
     oldest_lock_s: float | None
     """The age of the oldest lock; None without a lock."""
     deliveries_max: int | None
-    """The highest delivery count of a record."""
+    """The highest delivery count of a record; None without records in flight."""
 
 
 _UNKNOWN = InFlight(None, None, None, None)
@@ -147,7 +147,7 @@ def read_in_flight(expositions: Iterable[bytes], group_id: str) -> Mapping[Topic
                 int(records),
                 None if locked is None else int(locked),
                 age_s if locked else None,
-                None if most is None else int(most),
+                int(most) if most else None,
             )
     return found
 

@@ -7,7 +7,8 @@ all members subscribe to the same topics, that holds for all partitions together
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TypeAlias
 
 from ruslo.machines.assignors.spec import MemberSpec, Partitions
@@ -21,37 +22,37 @@ def assign(
 ) -> dict[str, Partitions]:
     """The new target of the members, from the partitions of ``assignable`` only."""
     result: dict[str, dict[Uuid, set[int]]] = {member_id: {} for member_id in members}
-    subscriptions = {member.subscribed_topic_ids for member in members.values()}
-    pools = (
-        [(_pool(topic_ids, assignable), list(members)) for topic_ids in subscriptions]
-        if len(subscriptions) == 1
-        else [
-            (
-                _pool((topic_id,), assignable),
-                [each for each, member in members.items() if topic_id in member.subscribed_topic_ids],
-            )
-            for topic_id in assignable
-        ]
-    )
-    for partitions, member_ids in pools:
-        if partitions and member_ids:
-            held = [members[member_id].current for member_id in member_ids]
-            for member_id, assigned in zip(member_ids, _shared(partitions, held), strict=True):
-                for topic_id, index in assigned:
-                    result[member_id].setdefault(topic_id, set()).add(index)
+    for partitions, member_ids in _pools(members, assignable):
+        held = [members[member_id].current for member_id in member_ids]
+        for member_id, assigned in zip(member_ids, _shared(partitions, held), strict=True):
+            for topic_id, index in assigned:
+                result[member_id].setdefault(topic_id, set()).add(index)
     return {
         member_id: {topic_id: frozenset(indexes) for topic_id, indexes in topics.items()}
         for member_id, topics in result.items()
     }
 
 
-def _pool(topic_ids: Collection[Uuid], assignable: Mapping[Uuid, Collection[int]]) -> list[_Partition]:
-    return [
-        (topic_id, index)
-        for topic_id, indexes in assignable.items()
-        if topic_id in topic_ids
-        for index in sorted(indexes)
-    ]
+def _pools(
+    members: Mapping[str, MemberSpec], assignable: Mapping[Uuid, Collection[int]]
+) -> Iterator[tuple[list[_Partition], list[str]]]:
+    """Partitions and the members that share them; neither is empty."""
+    subscriptions = {member.subscribed_topic_ids for member in members.values()}
+    if len(subscriptions) == 1:
+        (topic_ids,) = subscriptions
+        partitions = [
+            (topic_id, index)
+            for topic_id, indexes in assignable.items()
+            if topic_id in topic_ids
+            for index in sorted(indexes)
+        ]
+        if partitions:
+            yield partitions, list(members)
+        return
+    for topic_id, indexes in assignable.items():
+        member_ids = [each for each, member in members.items() if topic_id in member.subscribed_topic_ids]
+        if indexes and member_ids:
+            yield [(topic_id, index) for index in sorted(indexes)], member_ids
 
 
 def _shared(partitions: Sequence[_Partition], held: Sequence[Partitions]) -> list[list[_Partition]]:
@@ -61,9 +62,15 @@ def _shared(partitions: Sequence[_Partition], held: Sequence[Partitions]) -> lis
     total = sharing * len(partitions)
     quotas = [-(-total * (at + 1) // count) - -(-total * at // count) for at in range(count)]
     owners: dict[_Partition, list[int]] = {partition: [] for partition in partitions}
+    topics = {topic_id for topic_id, _ in partitions}
+    several_topics = len(topics) > 1
     for member, (current, quota) in enumerate(zip(held, quotas, strict=True)):
-        kept = [each for each in partitions if each[1] in current.get(each[0], ())]
-        for partition in kept[:quota]:
+        kept = (
+            (topic_id, index)
+            for topic_id in (current if several_topics else topics)
+            for index in sorted(current.get(topic_id, ()))
+        )
+        for partition in islice((each for each in kept if each in owners), quota):
             owners[partition].append(member)
     for members in owners.values():
         # The first owners give up a partition that too many have.

@@ -21,6 +21,7 @@ from ruslo.machines.controller.records import (
     METADATA_VERSION_NAMES,
     METADATA_VERSIONS_WITH_NEW_RECORDS,
     MINIMUM_METADATA_VERSION,
+    UNSTABLE_METADATA_VERSION,
 )
 from ruslo.model.errors import ConfigError
 
@@ -94,13 +95,17 @@ def can_downgrade_metadata(current: int, target: int) -> bool:
     return not any(target < version <= current for version in METADATA_VERSIONS_WITH_NEW_RECORDS)
 
 
-def metadata_version_of(release: str) -> int:
-    """The level of a release such as ``4.3-IV0``, or ``4.3`` or ``4.3.1`` for the last one of 4.3."""
+def metadata_version_of(release: str, *, unstable: bool = False) -> int:
+    """The level of a release such as ``4.3-IV0``, or ``4.3`` or ``4.3.1`` for the last one of 4.3.
+
+    ``unstable``: also of a release that is not final; a cluster decides whether it accepts its level.
+    """
     name = ".".join(release.split(".")[:2])
+    latest = UNSTABLE_METADATA_VERSION if unstable else LATEST_METADATA_VERSION
     for level, each in sorted(METADATA_VERSION_NAMES.items(), reverse=True):
-        if level <= LATEST_METADATA_VERSION and (each == name or each.startswith(f"{name}-")):
+        if level <= latest and (each == name or each.startswith(f"{name}-")):
             return level
-    newest = METADATA_VERSION_NAMES[LATEST_METADATA_VERSION]
+    newest = METADATA_VERSION_NAMES[latest]
     oldest = METADATA_VERSION_NAMES[MINIMUM_METADATA_VERSION]
     raise ConfigError(f"Unknown release version {release!r}. Choose one from {oldest} to {newest}")
 

@@ -38,6 +38,13 @@ def _count_before(batches: list[StateBatch], offset: int) -> int:
 
 
 def _insert(batches: list[StateBatch], new: StateBatch) -> None:
+    if not batches or new.first > batches[-1].last:
+        # The usual case: a leader writes ranges in the order of offsets.
+        if batches and batches[-1].last + 1 == new.first and _priority(batches[-1]) == _priority(new):
+            batches[-1] = batches[-1]._replace(last=new.last)
+        else:
+            batches.append(new)
+        return
     begin = max(bisect_right(batches, new.first, key=_first) - 1, 0)
     if begin < len(batches) and batches[begin].last < new.first:
         begin += 1

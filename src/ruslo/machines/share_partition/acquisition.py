@@ -113,7 +113,7 @@ class Acquisition:
         count = 0
         for each in group:
             size = each.last - each.first + 1
-            attempts_left = self._limit - each.delivery_count
+            attempts_left = self._attempts_left(each.delivery_count)
             if attempts_left <= 0:
                 # The delivery limit of the group was lowered.
                 self._set_archived(each.first, each.last)
@@ -135,6 +135,9 @@ class Acquisition:
             count += size
             if alone:
                 return
+
+    def _attempts_left(self, delivery_count: int) -> int:
+        return self._limit - delivery_count
 
     def _acquire_undelivered(
         self, batches: Sequence[OffsetRange], available: _Available, max_records: int

@@ -37,6 +37,7 @@ from ruslo.machines.share_partition.values import (
     AcquiredRange,
     AcquireLimits,
     FetchedBatches,
+    Locks,
     OffsetRange,
     ShareSettings,
     StateBatch,
@@ -95,6 +96,19 @@ class SharePartition:
                 count += ranges.last(at) - ranges.first[at] + 1
                 at = targets.find(state, at + 1)
         return count
+
+    def locks(self) -> Locks:
+        ranges = self._ranges
+        if not len(ranges):
+            return Locks(0, None, 0)
+        acquired = RecordState.ACQUIRED
+        records = sum(
+            ranges.last(at) - ranges.first[at] + 1
+            for at, state in enumerate(ranges.state)
+            if state == acquired
+        )
+        first = min(ranges.deadline_ms)
+        return Locks(records, None if first == NO_DEADLINE else first, max(ranges.count))
 
     def next_fetch_offset(self) -> int:
         """The first available offset, or the end offset."""

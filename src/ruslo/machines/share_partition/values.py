@@ -20,6 +20,17 @@ class ShareSettings:
     allows_renewal: bool = True
 
 
+class Locks(NamedTuple):
+    """What the members of the group hold."""
+
+    records: int
+    """Records that are acquired."""
+    first_deadline_ms: int | None
+    """When the first of their locks expires; None without a lock."""
+    deliveries_max: int
+    """The highest delivery count of a record in flight."""
+
+
 class OffsetRange(NamedTuple):
     first: int
     last: int

@@ -26,7 +26,14 @@ from ruslo.protocol.messages.delete_records_request import (
     DeleteRecordsTopic,
 )
 from ruslo.protocol.messages.delete_records_response import DeleteRecordsResponse
+from ruslo.protocol.messages.end_txn_request import EndTxnRequest
+from ruslo.protocol.messages.end_txn_response import EndTxnResponse
+from ruslo.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from ruslo.protocol.messages.find_coordinator_response import FindCoordinatorResponse
+from ruslo.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from ruslo.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from ruslo.protocol.messages.share_fetch_response import ShareFetchResponse
+from ruslo.records.batch import TRANSACTIONAL
 from tests.support.brokers.live_node import LiveNode, batch_of, live_node, until
 from tests.support.clients.raw_client import RawClient, connected
 from tests.support.share.share_client import (
@@ -428,3 +435,49 @@ async def test_unused_share_partitions_are_unloaded(tmp_path: Path) -> None:
         assert not list(node.shares)
         await node.produce(b"b")
         assert (await member.fetch()).acquired() == [Acquired(1, 1, 1)]
+
+
+async def transact(node: ShareNode, name: str, value: bytes, *, commit: bool) -> None:
+    """Produce a record in a transaction and end it; the marker is the next offset."""
+    writer = node.writer
+    await writer.call(FindCoordinatorRequest(key_type=1, coordinator_keys=[name]), FindCoordinatorResponse)
+    init = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
+    producer = await writer.call(init, InitProducerIdResponse)
+    while producer.error_code:
+        producer = await writer.call(init, InitProducerIdResponse)
+    identity: dict[str, Any] = {
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.producer_epoch,
+    }
+    batch = batch_of(value, base_sequence=0, attributes=TRANSACTIONAL, **identity)
+    produced = await node.node.produce(writer, batch, transactional_id=name, version=12)
+    assert produced.error_code == ErrorCode.NONE
+    end = EndTxnRequest(transactional_id=name, committed=commit, **identity)
+    assert (await writer.call(end, EndTxnResponse)).error_code == ErrorCode.NONE
+
+
+async def test_read_committed_leaves_out_aborted_records(tmp_path: Path) -> None:
+    async with share_node(tmp_path) as node, node.member() as member:
+        await node.node.alter_group("g", share_isolation_level="read_committed")
+        await node.produce(b"a")
+        await transact(node, "x", b"aborted", commit=False)
+        await transact(node, "y", b"committed", commit=True)
+        await node.produce(b"z")
+        partition = node.node.partition()
+        await until(lambda: partition.log.last_stable_offset == 6)
+        offsets: set[int] = set()
+        values: list[bytes | None] = []
+        while 5 not in offsets:
+            # A fetch reads one segment, and the old timestamps of the test's records roll some.
+            found = await member.fetch([0] if member.epoch == 0 else ())
+            offsets.update(at for first, last, _ in found.acquired() for at in range(first, last + 1))
+            values += found.values()
+        assert offsets == {0, 2, 3, 4, 5}
+        assert {b"a", b"committed", b"z"} <= set(values)
+        assert b"aborted" not in values
+        assert await member.acknowledge({0: [(1, 1, [ACCEPT])]}) == {0: ErrorCode.INVALID_RECORD_STATE}
+        batches: Batches = [(0, 0, [ACCEPT]), (2, 5, [GAP, ACCEPT, GAP, ACCEPT])]
+        assert await member.acknowledge({0: batches}) == {0: ErrorCode.NONE}
+        (led,) = node.shares
+        assert led.machine is not None
+        assert led.machine.start_offset == 6

@@ -31,9 +31,9 @@ def requested_levels(
     if release is not None:
         if metadata is not None or features:
             raise click.UsageError("--release-version sets all features. Omit --metadata and --feature.")
-        levels = levels_of_release(metadata_version_of(release))
+        levels = levels_of_release(metadata_version_of(release, unstable=True))
         return {name: level for name, level in levels.items() if level > 0 or not upgrade}
-    levels = {} if metadata is None else {METADATA_VERSION: metadata_version_of(metadata)}
+    levels = {} if metadata is None else {METADATA_VERSION: metadata_version_of(metadata, unstable=True)}
     for text in features:
         name, level = parse_feature(text)
         if name in levels:

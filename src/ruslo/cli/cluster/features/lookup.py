@@ -25,7 +25,9 @@ def version_mapping(release: str | None, output: str) -> None:
     from ruslo.machines.controller.feature_levels import levels_of_release, metadata_version_of
     from ruslo.machines.controller.records import LATEST_METADATA_VERSION
 
-    levels = levels_of_release(LATEST_METADATA_VERSION if release is None else metadata_version_of(release))
+    levels = levels_of_release(
+        LATEST_METADATA_VERSION if release is None else metadata_version_of(release, unstable=True)
+    )
     if output == "json":
         print_json(levels)
     else:

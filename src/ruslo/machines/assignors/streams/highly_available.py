@@ -23,6 +23,7 @@ from ruslo.machines.assignors.streams.quota import Quota
 
 class HighlyAvailableTaskAssignor:
     name = "highly_available"
+    uses_offsets = True
 
     def assign(self, group: GroupSpec, topology: Topology) -> dict[str, MemberTasks]:
         return _HighlyAvailableAssignment(group, topology).build() if group.members else {}

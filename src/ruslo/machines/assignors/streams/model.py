@@ -97,6 +97,11 @@ class TaskAssignor(Protocol):
         """The name in `streams.assignor.name` and `group.streams.assignors`."""
         ...
 
+    @property
+    def uses_offsets(self) -> bool:
+        """Whether the result depends on the offsets that members report."""
+        ...
+
     def assign(self, group: GroupSpec, topology: Topology) -> TaskAssignment: ...
 
 

@@ -14,6 +14,11 @@ UNBOUNDED = 2**63 - 1
 """With this acceptable lag every process is caught up."""
 
 
+def recovery_lag(offset: int, end_offset: int) -> int:
+    # State beyond the end of the changelog is corrupt: it is restored from the beginning.
+    return end_offset - offset if offset <= end_offset else end_offset
+
+
 class RecoveryLags:
     def __init__(self, group: GroupSpec, placement: Placement, previous: PreviousTasks) -> None:
         self._acceptable = group.acceptable_recovery_lag
@@ -31,8 +36,7 @@ class RecoveryLags:
             for task, offset in member.task_offsets.items():
                 end_offset = member.task_end_offsets.get(task)
                 if end_offset is not None:
-                    # State beyond the end of the changelog is corrupt: it is restored from the beginning.
-                    self._set(task, process, end_offset - offset if offset <= end_offset else end_offset)
+                    self._set(task, process, recovery_lag(offset, end_offset))
         for task, owner in previous.active.items():
             if task not in members[owner].task_offsets:
                 self._set(task, placement.process_of[owner], PROCESSING)

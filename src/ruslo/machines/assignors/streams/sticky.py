@@ -21,6 +21,7 @@ from ruslo.machines.assignors.streams.quota import Quota
 
 class StickyTaskAssignor:
     name = "sticky"
+    uses_offsets = False
 
     def assign(self, group: GroupSpec, topology: Topology) -> dict[str, MemberTasks]:
         return _StickyAssignment(group, topology).build() if group.members else {}

@@ -148,7 +148,7 @@ def _recorded_topics(topics: Iterable[recorded.TopicInfo]) -> list[TopicInfo]:
 
 def _member(group: StreamsGroup, member: StreamsMember) -> Member:
     endpoint = member.endpoint
-    reported = group.task_offsets.get(member.member_id, TaskOffsets())
+    reported = group.task_offsets.get(member.member_id) or TaskOffsets()
     return Member(
         member_id=member.member_id,
         member_epoch=member.epoch,

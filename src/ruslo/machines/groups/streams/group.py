@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from ruslo.machines.assignors.streams.model import NO_TASKS, MemberTasks, TaskId
+from ruslo.machines.assignors.streams.recovery_lags import recovery_lag
 from ruslo.machines.groups.consumer.ports import AssignorFailure
 from ruslo.machines.groups.epoch_group import EpochGroup, StaticMembers
 from ruslo.machines.groups.group import STREAMS, STREAMS_PROTOCOL, Committer
@@ -40,7 +41,7 @@ class TaskOffsets:
     """The sum of restored changelog offsets by task."""
     end_offsets: Mapping[TaskId, int] = field(default_factory=dict)
     caught_up: frozenset[TaskId] = NO_TASKS
-    """Warm-up tasks that had caught up when the last target was requested because of them."""
+    """Standby and warm-up tasks that had caught up when the last target was requested because of them."""
 
     def keep(self, has_task: Callable[[TaskId], bool]) -> None:
         """Drop the offsets of tasks that do not exist."""
@@ -54,7 +55,7 @@ class TaskOffsets:
             for task in tasks
             if task in self.offsets
             and task in self.end_offsets
-            and self.end_offsets[task] - self.offsets[task] <= acceptable_lag
+            and recovery_lag(self.offsets[task], self.end_offsets[task]) <= acceptable_lag
         )
 
 
@@ -85,8 +86,8 @@ class StreamsGroup(EpochGroup[StreamsMember]):
     """A cache by member id."""
     shutdown_requester: str | None = None
     """The member that has requested the shutdown of the application."""
-    task_offsets: dict[str, TaskOffsets] = field(default_factory=dict)
-    """By member id, for members whose client reports offsets."""
+    task_offsets: dict[str, TaskOffsets | None] = field(default_factory=dict)
+    """By member id, since the last load; None for members whose client does not report offsets."""
     description: tuple[int, TopologyDescription] | None = None
     """The topology in the words of the application, with its epoch (KIP-1331)."""
 

@@ -105,11 +105,11 @@ def _heartbeat(
         detail = f"The member has topology epoch {updated.topology_epoch}, the group {topology.epoch}"
         statuses.append(status(StatusCode.STALE_TOPOLOGY, detail))
     bumps = updated != member if request.instance_id is None else _matters_to_others(group, member, updated)
-    bumps = store_reports(group, request, info, config, outcome) or bumps
+    bumps = store_reports(shard, group, request, info, config, outcome) or bumps
     group_epoch, configured = _refresh(shard, group, topology, config, owned, outcome, bumps=bumps)
-    if request.task_offsets or request.task_end_offsets:
+    if (reported := group.task_offsets.get(member_id)) is not None:
         # A client could send offsets of any number of tasks.
-        group.task_offsets[member_id].keep(configured.has_task)
+        reported.keep(configured.has_task)
 
     if group.is_empty and config.initial_rebalance_delay_ms:
         shard.timers.set_once(

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from ruslo.machines.assignors.streams.model import TaskId
 from ruslo.machines.groups.events import RequestInfo
 from ruslo.machines.groups.outcome import GroupOutcome
+from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.streams.group import NO_TARGET_TASKS, StreamsGroup, TaskOffsets
 from ruslo.machines.groups.streams.settings import StreamsGroupConfig
 from ruslo.machines.machine import Instant, Outcome
@@ -24,29 +25,35 @@ OFFSETS_MIN_VERSION = 1
 
 
 def store_reports(
+    shard: ShardState,
     group: StreamsGroup,
     request: StreamsGroupHeartbeatRequest,
     info: RequestInfo,
     config: StreamsGroupConfig,
     outcome: GroupOutcome,
 ) -> bool:
-    """Returns whether another warm-up task has caught up, so a new target may make it active."""
+    """Returns whether another standby or warm-up task has caught up, so a new target may make it active."""
     if request.shutdown_application:
         request_shutdown(group, request.member_id)
-    reports = request.task_offsets is not None or request.task_end_offsets is not None
-    if info.api_version < OFFSETS_MIN_VERSION and not reports:
-        return False
     if request.member_id not in group.task_offsets:
         # Members whose join could not be written left an entry.
         for member_id in group.task_offsets.keys() - group.members.keys():
             del group.task_offsets[member_id]
-    known = group.task_offsets.setdefault(request.member_id, TaskOffsets())
+    has_offsets = request.task_offsets is not None or request.task_end_offsets is not None
+    if info.api_version < OFFSETS_MIN_VERSION and not has_offsets:
+        group.task_offsets[request.member_id] = None
+        return False
+    known = group.task_offsets.get(request.member_id) or TaskOffsets()
+    group.task_offsets[request.member_id] = known
     if request.task_offsets is not None:
         known.offsets = _offsets(request.task_offsets)
     if request.task_end_offsets is not None:
         known.end_offsets = _offsets(request.task_end_offsets)
-    warmup = group.target.get(request.member_id, NO_TARGET_TASKS).warmup
-    before, known.caught_up = known.caught_up, known.caught_up_of(warmup, config.acceptable_recovery_lag)
+    if not shard.task_assignors[config.assignor].uses_offsets:
+        return False
+    tasks = group.target.get(request.member_id, NO_TARGET_TASKS)
+    restoring = tasks.warmup | tasks.standby
+    before, known.caught_up = known.caught_up, known.caught_up_of(restoring, config.acceptable_recovery_lag)
     if known.caught_up <= before:
         return False
 

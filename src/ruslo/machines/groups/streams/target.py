@@ -18,7 +18,7 @@ from ruslo.machines.groups.outcome import GroupOutcome
 from ruslo.machines.groups.records import GroupRecord
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.streams.configured_topology import ConfiguredTopology, configure
-from ruslo.machines.groups.streams.group import NO_TARGET_TASKS, StreamsGroup
+from ruslo.machines.groups.streams.group import NO_TARGET_TASKS, StreamsGroup, TaskOffsets
 from ruslo.machines.groups.streams.member import StreamsMember
 from ruslo.machines.groups.streams.records import target_epoch_record, target_record
 from ruslo.machines.groups.streams.settings import StreamsGroupConfig
@@ -28,6 +28,7 @@ from ruslo.machines.machine import Outcome
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.streams_group_heartbeat_response import Status
 
+NOTHING_REPORTED = TaskOffsets()
 MAX_INLINE_TASKS = 300
 """More tasks and standby tasks are assigned outside the event loop: each takes up to 0.1 ms."""
 _COMPUTING = "The next assignment is being computed"
@@ -100,7 +101,8 @@ def group_spec(
     specs: dict[str, AssignmentMember] = {}
     for member in members:
         current = group.target_of(member)
-        reported = group.task_offsets.get(member.member_id)
+        # A member without a heartbeat since the load is assumed to restore what it has not reported.
+        reported = group.task_offsets.get(member.member_id, NOTHING_REPORTED)
         specs[member.member_id] = AssignmentMember(
             member_id=member.member_id,
             process_id=member.process_id,

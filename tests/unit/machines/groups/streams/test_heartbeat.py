@@ -512,6 +512,7 @@ def test_offsets_are_kept_until_the_member_leaves() -> None:
     offset = TaskOffset(subtopology_id="1", partition=0, offset=7)
     a.report_offsets([offset], [replace_offset(offset, 9)])
     (known,) = group_of(transcript).task_offsets.values()
+    assert known is not None
     assert list(known.offsets.values()) == [7]
     assert list(known.end_offsets.values()) == [9]
     a.leave()
@@ -533,6 +534,7 @@ def test_offsets_of_tasks_that_do_not_exist_are_dropped() -> None:
     ]
     a.report_offsets([known, *unknown], [*unknown, known])
     (kept,) = group_of(transcript).task_offsets.values()
+    assert kept is not None
     assert len(kept.offsets) == len(kept.end_offsets) == 1
 
 
@@ -682,6 +684,7 @@ class Stubborn:
     """A task assignor that fails."""
 
     name = "sticky"
+    uses_offsets = False
 
     def assign(self, group: GroupSpec, topology: Topology) -> TaskAssignment:
         raise TaskAssignorError("no")
