@@ -69,7 +69,7 @@ _BOUNDS = {
     "AlterPartition": _IN_PARTS,
     "AssignReplicasToDirs": _IN_PARTS,
     "ConsumerGroupHeartbeat": RequestBound(8 * _MIB, 30_000),
-    "StreamsGroupDescribe": _IN_PARTS,
+    "StreamsGroupDescribe": RequestBound(8 * _MIB, 15_000),
     # The coordinator keeps the description in memory.
     "StreamsGroupTopologyDescriptionUpdate": RequestBound(_MIB, 10_000),
     # A topology with the configs of its internal topics.
