@@ -1,0 +1,73 @@
+package ruslo.conformance;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.lang.reflect.Method;
+import java.net.URI;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+
+import com.yammer.metrics.core.Gauge;
+import com.yammer.metrics.core.Meter;
+import com.yammer.metrics.core.Metric;
+import com.yammer.metrics.core.MetricName;
+import com.yammer.metrics.core.MetricsRegistry;
+
+import org.apache.kafka.server.metrics.KafkaYammerMetrics;
+
+/** Metrics in the registry of the tests' JVM whose values come from the metrics listeners of the nodes, summed. */
+final class MetricStandIns {
+    private static final MetricName UNCLEAN_ELECTIONS =
+        KafkaYammerMetrics.getMetricName("kafka.controller", "ControllerStats", "UncleanLeaderElectionsPerSec");
+    private static final Map<MetricName, String> GAUGES = Map.of(
+        KafkaYammerMetrics.getMetricName("kafka.controller", "KafkaController", "OfflinePartitionsCount"),
+        "kafka_controller_kafkacontroller_offlinepartitionscount",
+        KafkaYammerMetrics.getMetricName("kafka.controller", "KafkaController", "PreferredReplicaImbalanceCount"),
+        "kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
+        KafkaYammerMetrics.getMetricName("kafka.server", "ReplicaManager", "UnderReplicatedPartitions"),
+        "kafka_server_replicamanager_underreplicatedpartitions");
+
+    private MetricStandIns() { }
+
+    /** The metrics show this cluster until the next one is started. */
+    static void show(RusloCluster cluster) {
+        put(UNCLEAN_ELECTIONS, StandIn.of(Meter.class, Map.of(
+            "count", call -> sum(cluster, "kafka_controller_controllerstats_uncleanleaderelections_total"),
+            "stop", call -> null)));
+        GAUGES.forEach((name, family) -> put(name, new Gauge<Integer>() {
+            @Override
+            public Integer value() {
+                return (int) sum(cluster, family);
+            }
+        }));
+    }
+
+    private static void put(MetricName name, Metric metric) {
+        MetricsRegistry registry = KafkaYammerMetrics.defaultRegistry();
+        registry.removeMetric(name);
+        try {
+            Method add = MetricsRegistry.class.getDeclaredMethod("getOrAdd", MetricName.class, Metric.class);
+            add.setAccessible(true);
+            add.invoke(registry, name, metric);
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    private static long sum(RusloCluster cluster, String family) {
+        return cluster.runningNodes().stream().mapToLong(node -> value(node, family)).sum();
+    }
+
+    private static long value(RusloNode node, String family) {
+        URI uri = URI.create("http://" + node.properties.get(ClusterLayout.METRICS_LISTENER) + "/metrics");
+        // An HttpClient would leave threads behind, which tests look for.
+        try (InputStream response = uri.toURL().openStream()) {
+            return new String(response.readAllBytes(), StandardCharsets.UTF_8).lines()
+                .filter(line -> line.startsWith(family + " "))
+                .mapToLong(line -> (long) Double.parseDouble(line.substring(family.length() + 1))).sum();
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+    }
+}
