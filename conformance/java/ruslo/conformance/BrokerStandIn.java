@@ -58,7 +58,7 @@ final class BrokerStandIn {
         KRaftMetadataCache metadataCache = metadataCache();
         UnifiedLog log = StandIn.of(UnifiedLog.class, Map.of());
         LogManager logManager = logManager(log);
-        ReplicaManager replicaManager = replicaManager(log);
+        ReplicaManager replicaManager = replicaManager(log, metadataCache);
         GroupCoordinator groupCoordinator = groupCoordinator(config);
         KafkaApis requestProcessor = StandIn.of(KafkaApis.class, Map.of(
             "brokerId", call -> node.id,
@@ -101,8 +101,9 @@ final class BrokerStandIn {
             "liveLogDirs", call -> CollectionConverters.asScala(node.logDirs().stream().map(File::new).toList()).toSeq()));
     }
 
-    private ReplicaManager replicaManager(UnifiedLog log) {
+    private ReplicaManager replicaManager(UnifiedLog log, KRaftMetadataCache metadataCache) {
         return StandIn.of(ReplicaManager.class, Map.of(
+            "metadataCache", call -> metadataCache,
             "onlinePartition", call -> StandIn.option(hasReplica(call.getArgument(0)), partition(call.getArgument(0), log)),
             "localLog", call -> StandIn.option(hasReplica(call.getArgument(0)), replicatedLog(call.getArgument(0)))));
     }

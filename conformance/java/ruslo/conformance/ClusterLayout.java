@@ -20,6 +20,7 @@ import org.apache.kafka.common.test.api.TestKitDefaults;
 
 /** The nodes of a cluster and their properties, as a test's ClusterConfig asks for them. */
 final class ClusterLayout {
+    static final String METRICS_LISTENER = "ruslo.metrics.listener";
     private static final String LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required "
         + "username=\"%1$s\" password=\"%2$s\" user_%1$s=\"%2$s\" user_%3$s=\"%4$s\";";
 
@@ -75,7 +76,7 @@ final class ClusterLayout {
         keepShareState(properties);
         properties.putIfAbsent("unstable.api.versions.enable", "true");
         properties.putIfAbsent("unstable.feature.versions.enable", "true");
-        properties.putIfAbsent("ruslo.metrics.listener", "");
+        properties.put(METRICS_LISTENER, "localhost:" + Ports.free());
         return new RusloNode(id, home, properties, bindListeners(properties, id));
     }
 

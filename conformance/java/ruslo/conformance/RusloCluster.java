@@ -105,6 +105,7 @@ public final class RusloCluster implements ClusterInstance {
             nodes.values().forEach(RusloNode::start);
             nodes.values().forEach(node -> Wait.until("node " + node.id + " listens", node::isListening));
             waitForReadyBrokers();
+            MetricStandIns.show(this);
         }
     }
 
@@ -168,6 +169,10 @@ public final class RusloCluster implements ClusterInstance {
 
     Stream<RusloNode> controllerNodes() {
         return nodes.values().stream().filter(node -> node.isController);
+    }
+
+    List<RusloNode> runningNodes() {
+        return nodes.values().stream().filter(RusloNode::isRunning).toList();
     }
 
     List<RusloNode> runningBrokers() {

@@ -28,6 +28,7 @@ from ruslo.machines.controller.events import Activated, BrokerGone, ControllerEv
 from ruslo.machines.controller.machine import ControllerMachine, Response
 from ruslo.machines.controller.records import VersionedRecord
 from ruslo.machines.controller.state import MAX_RECORDS_PER_REQUEST
+from ruslo.machines.controller.topic_image import RECOVERING
 from ruslo.machines.machine import Instant, Reply, Requested, TimerFired
 from ruslo.model.clock import Clock
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -35,6 +36,7 @@ from ruslo.model.principals import ANONYMOUS
 from ruslo.protocol.message import Message
 from ruslo.protocol.messages.broker_registration_change_record import BrokerRegistrationChangeRecord
 from ruslo.protocol.messages.end_transaction_record import EndTransactionRecord
+from ruslo.protocol.messages.partition_change_record import PartitionChangeRecord
 from ruslo.protocol.metadata_records import encode_metadata_record
 
 logger = logging.getLogger(__name__)
@@ -85,6 +87,8 @@ class ControllerDriver:
         self._active = False
         self._replayed = -1
         """The offset of the last record that the machine has replayed."""
+        self.unclean_elections = 0
+        """Leaders that this node, as the active controller, elected although they may lack records."""
         self._appended = -1
         """The offset of the last record that this controller appended and listeners will see."""
         self.committed_offset = -1
@@ -250,6 +254,8 @@ class ControllerDriver:
                 logger.info(
                     "%s broker %d", "fenced" if record.fenced == FENCE else "unfenced", record.broker_id
                 )
+            elif isinstance(record, PartitionChangeRecord) and record.leader_recovery_state == RECOVERING:
+                self.unclean_elections += 1
         return last - len(records) + 1
 
     def _release_when_committed(self, replies: Sequence[Reply[Response]]) -> None:

@@ -108,6 +108,8 @@ GLOBAL_PARTITIONS = Metric("kafka_controller_kafkacontroller_globalpartitioncoun
     "Partitions of the cluster.")
 PREFERRED_IMBALANCE = Metric("kafka_controller_kafkacontroller_preferredreplicaimbalancecount", "gauge",
     "Partitions of the cluster that their preferred replica does not lead.")
+UNCLEAN_ELECTIONS = Metric("kafka_controller_controllerstats_uncleanleaderelections_total", "counter",
+    "Unclean leader elections: the new leader may lack committed records.")
 ACTIVE_BROKERS = Metric("kafka_controller_kafkacontroller_activebrokercount", "gauge",
     "Registered brokers that are not fenced.")
 FENCED_BROKERS = Metric("kafka_controller_kafkacontroller_fencedbrokercount", "gauge",

@@ -39,6 +39,7 @@ def controller_families(controller: ControllerDriver | None, metadata: MetadataL
         unfenced = len(image.cluster.brokers) - fenced
     yield single(catalog.OFFLINE_PARTITIONS, offline)
     yield single(catalog.PREFERRED_IMBALANCE, imbalanced)
+    yield single(catalog.UNCLEAN_ELECTIONS, controller.unclean_elections)
     yield single(catalog.GLOBAL_TOPICS, topics)
     yield single(catalog.GLOBAL_PARTITIONS, partitions)
     yield single(catalog.ACTIVE_BROKERS, unfenced)

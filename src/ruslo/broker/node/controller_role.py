@@ -113,6 +113,7 @@ def _settings(config: BrokerConfig, cluster_id: str) -> ControllerSettings:
         broker_session_timeout_ms=config.int("broker.session.timeout.ms"),
         auto_leader_rebalance=config.bool("auto.leader.rebalance.enable"),
         leader_imbalance_check_ms=config.int("leader.imbalance.check.interval.seconds") * 1000,
+        unclean_election_check_ms=config.int("unclean.leader.election.interval.ms"),
         token_secret=config.secret("delegation.token.secret.key"),
         token_max_lifetime_ms=config.int("delegation.token.max.lifetime.ms"),
         token_expiry_ms=config.int("delegation.token.expiry.time.ms"),

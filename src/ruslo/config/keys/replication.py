@@ -35,6 +35,9 @@ REPLICATION_KEYS = (
         "Replica selector: chooses the preferred read replica of a consumer (KIP-392)."),
     ConfigKey("replica.socket.timeout.ms", INT, 30_000, None, HIGH, READ_ONLY,
         "Socket timeout of replica fetches."),
+    ConfigKey("unclean.leader.election.interval.ms", LONG, 300_000, at_least(1), MEDIUM, READ_ONLY,
+        "Interval at which the controller looks for partitions without a leader whose topics allow unclean "
+        "leader elections.", internal=True),
     ConfigKey("unclean.leader.election.enable", BOOLEAN, False, None, HIGH, CLUSTER_WIDE,
         "Let a replica outside the ISR become leader if no other replica is available. Records may be lost."),
     ConfigKey("auto.leader.rebalance.enable", BOOLEAN, True, None, HIGH, READ_ONLY,

@@ -12,6 +12,7 @@ from ruslo.machines.controller.delta import MetadataDelta
 from ruslo.machines.controller.image import MetadataImage
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from ruslo.protocol.messages.broker_registration_response import BrokerRegistrationResponse
 from ruslo.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from ruslo.protocol.messages.create_topics_response import CreateTopicsResponse
 from ruslo.protocol.messages.delete_topics_request import DeleteTopicsRequest
@@ -180,6 +181,24 @@ async def test_silent_brokers_are_fenced_by_the_timer() -> None:
 
         node.metadata.subscribe(watch)
         await asyncio.wait_for(fenced.wait(), 60)
+
+
+async def test_unclean_elections_are_counted() -> None:
+    async with admin_node() as node:
+        await node.controller.submit(create_request("a"))
+        node.lifecycle.abandon()
+        node.controller.broker_gone(1, node.image.cluster.brokers[1].epoch)
+        crashed = registration(1, incarnation="b")
+        crashed.log_dirs = list(node.image.cluster.brokers[1].log_dirs)
+        registered = await node.controller.submit(crashed)
+        assert isinstance(registered, BrokerRegistrationResponse)
+        assert node.controller.unclean_elections == 0
+        heartbeat = BrokerHeartbeatRequest(
+            broker_id=1, broker_epoch=registered.broker_epoch, current_metadata_offset=node.image.offset
+        )
+        await node.controller.submit(heartbeat)
+        assert [each.leader for _, _, each in node.image.topics.partitions()] == [1]
+        assert node.controller.unclean_elections == 1
 
 
 async def test_more_records_than_fit_into_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,6 +96,7 @@ async def test_traffic_requests_and_logs(tmp_path: Path) -> None:
         assert seen.value("kafka_server_replicamanager_leadercount") == 1
         assert seen.value("kafka_controller_kafkacontroller_activecontrollercount") == 1
         assert seen.value("kafka_controller_kafkacontroller_activebrokercount") == 1
+        assert seen.value("kafka_controller_controllerstats_uncleanleaderelections_total") == 0
         assert seen.value(CONNECTIONS, listener="PLAINTEXT") == 1
         await node.delete("t")
         await until(lambda: "t" not in node.node.metrics.traffic.topics)
