@@ -8,14 +8,12 @@ from tests.support.share.share_node import (
     SHARE_NODE_PROPERTIES,
     new_share_group,
     new_topic,
-    require_share_groups,
     send,
 )
 
 
 def test_no_record_is_lost_when_each_broker_is_killed_in_turn() -> None:
     with EmbeddedCluster(3, SHARE_NODE_PROPERTIES) as cluster:
-        require_share_groups(cluster.bootstrap)
         topic = new_topic(cluster.bootstrap, 3, replicas=3)
         group = new_share_group(cluster.bootstrap)
         expected = {str(number) for number in range(30)}

@@ -150,6 +150,16 @@ def test_topology_is_drawn_from_top_to_bottom(visitor: Visitor) -> None:
     expect(drawing.locator(".container")).to_have_count(3)
 
 
+def test_subtopologies_and_members_are_listed(visitor: Visitor) -> None:
+    page = visitor.open(f"/group?id={GROUP}")
+    listed = page.locator("#streams")
+    expect(listed.locator("tr:has-text('open-invoices-changelog')")).to_contain_text("payments")
+    expect(listed).to_contain_text("process-1")
+    expect(page.locator("#members")).to_have_text("1")
+    page.goto("/groups?type=streams")
+    expect(page.locator("#list tbody tr")).to_contain_text([GROUP])
+
+
 def test_nodes_are_reached_with_the_keyboard_and_topics_open(visitor: Visitor) -> None:
     page = visitor.open(f"/group?id={GROUP}")
     page.locator("[aria-label='Drawing of the topology']").focus()

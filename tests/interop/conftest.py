@@ -12,6 +12,7 @@ from tests.support.brokers.kafka import ApacheKafka
 from tests.support.brokers.node import Node
 from tests.support.brokers.ruslo import RusloNode
 from tests.support.groups.group_members import GROUP_NODE_PROPERTIES
+from tests.support.share.share_node import new_share_node
 from tests.support.tools.programs import require_tool
 
 TopicMaker = Callable[..., str]
@@ -33,6 +34,13 @@ def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     else:
         node = RusloNode(directory, properties=GROUP_NODE_PROPERTIES)
     with node:
+        yield node
+
+
+@pytest.fixture(scope="session")
+def share_node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """A node with short intervals of share groups."""
+    with new_share_node(tmp_path_factory.mktemp("node"), request.config.getoption("--target")) as node:
         yield node
 
 

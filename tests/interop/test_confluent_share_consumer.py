@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import AcknowledgeType, Message, ShareConsumer
@@ -12,23 +11,14 @@ import ruslo
 from tests.support.brokers.node import Node
 from tests.support.share.share_node import (
     new_share_group,
-    new_share_node,
     new_topic,
-    require_share_groups,
     send,
 )
 
 
 @pytest.fixture(scope="module")
-def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    with new_share_node(tmp_path_factory.mktemp("node"), request.config.getoption("--target")) as node:
-        require_share_groups(node.bootstrap)
-        yield node
-
-
-@pytest.fixture(scope="module")
-def bootstrap(node: Node) -> str:
-    return node.bootstrap
+def bootstrap(share_node: Node) -> str:
+    return share_node.bootstrap
 
 
 def theirs(bootstrap: str, group: str, topic: str, **settings: str | int) -> ShareConsumer:

@@ -30,6 +30,9 @@ from tests.support.brokers.secured import (
     write_certificates,
 )
 from tests.support.network.ports import free_port
+from tests.support.share.share_client import SMALL
+from tests.support.share.share_node import SHARE_NODE_PROPERTIES, new_share_group, send
+from tests.support.share.share_reader import read_values
 from tests.support.tools.java_tools import run_tool
 from tests.support.tools.programs import require_tool
 
@@ -84,6 +87,34 @@ def test_a_broker_of_ruslo_under_a_controller_of_kafka(tmp_path: Path) -> None:
         broker.start()
         try:
             asyncio.run(scenario())
+        finally:
+            broker.stop()
+
+
+def test_share_groups_whose_coordinators_and_leaders_are_on_both(tmp_path: Path) -> None:
+    """Each system initializes, reads and writes share states at the other, and coordinates groups."""
+    shares = {**SMALL, **SHARE_NODE_PROPERTIES, "offsets.topic.num.partitions": "4"}
+    kafka = ApacheKafka(tmp_path / "kafka", quorum="static", properties=shares)
+    voters = {"controller.quorum.voters": f"1@127.0.0.1:{kafka.controller_port}"}
+    broker = ruslo_beside(kafka, tmp_path / "ruslo", "broker", voters | shares)
+
+    async def prepare() -> None:
+        async with Admin(broker.bootstrap) as admin:
+            both = {index: [1 + index % 2] for index in range(4)}
+            # As their coordinators would create them, but on both brokers for sure.
+            await create(admin, NewTopic("__consumer_offsets", assignments=both))
+            await create(admin, NewTopic("__share_group_state", assignments={0: [1], 1: [2], 2: [1]}))
+            await create(admin, NewTopic("t", assignments=both))
+
+    with kafka:
+        broker.start()
+        try:
+            asyncio.run(prepare())
+            sent = [str(number) for number in range(40)]
+            send(broker.bootstrap, "t", sent)
+            for node in (kafka, broker, kafka, broker):
+                group = new_share_group(node.bootstrap)
+                assert sorted(read_values(node.bootstrap, group, "t", len(sent))) == sorted(sent)
         finally:
             broker.stop()
 

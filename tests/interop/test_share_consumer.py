@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -16,9 +15,7 @@ from tests.support.brokers.node import Node
 from tests.support.share.share_node import (
     LOCK_MS,
     new_share_group,
-    new_share_node,
     new_topic,
-    require_share_groups,
     send,
 )
 
@@ -27,15 +24,8 @@ EXPLICIT = {"share.acknowledgement.mode": "explicit"}
 
 
 @pytest.fixture(scope="module")
-def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    with new_share_node(tmp_path_factory.mktemp("node"), request.config.getoption("--target")) as node:
-        require_share_groups(node.bootstrap)
-        yield node
-
-
-@pytest.fixture(scope="module")
-def bootstrap(node: Node) -> str:
-    return node.bootstrap
+def bootstrap(share_node: Node) -> str:
+    return share_node.bootstrap
 
 
 def consumer(
@@ -203,7 +193,8 @@ def test_records_of_aborted_transactions_and_markers_are_skipped(bootstrap: str)
         assert values(poll(member)) == ["end"]
 
 
-def test_a_consumer_survives_a_restart_of_the_broker(node: Node) -> None:
+def test_a_consumer_survives_a_restart_of_the_broker(share_node: Node) -> None:
+    node = share_node
     topic, group = new_topic(node.bootstrap, 2), new_share_group(node.bootstrap)
     send(node.bootstrap, topic, "abc")
     with consumer(node.bootstrap, group, topic) as member:

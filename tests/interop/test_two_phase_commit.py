@@ -10,6 +10,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from ruslo.client.admin.admin import Admin
+from ruslo.model.acls import Acl, Operation, PatternType, Permission, ResourceType
 from ruslo.model.errors import ErrorCode
 from ruslo.model.topics import TRANSACTION_STATE_TOPIC
 from ruslo.protocol.apis import API_BY_NAME
@@ -37,6 +39,10 @@ pytestmark = pytest.mark.usefixtures("needs_java")
 
 SYSTEMS = pytest.mark.parametrize("system", [RusloNode, ApacheKafka])
 ENABLED = {"unstable.api.versions.enable": "true", "transaction.two.phase.commit.enable": "true"}
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
 TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
 VERSION = 6
 NO_TIMEOUT_MS = 2**31 - 1
@@ -167,6 +173,45 @@ def test_two_phase_commit_that_the_broker_does_not_allow(tmp_path: Path, system:
 
     try:
         asyncio.run(refused())
+    finally:
+        node.kill()
+
+
+@SYSTEMS
+def test_two_phase_commit_needs_its_own_permission(tmp_path: Path, system: type[Node]) -> None:
+    node = start(system, tmp_path, **ENABLED, **AUTHORIZER)
+
+    async def check_permissions() -> None:
+        async with Admin(node.bootstrap) as admin:
+            allowed = {"writes": (Operation.WRITE,), "both": (Operation.WRITE, Operation.TWO_PHASE_COMMIT)}
+            await admin.acls.create(
+                [
+                    Acl(
+                        ResourceType.TRANSACTIONAL_ID,
+                        name,
+                        PatternType.LITERAL,
+                        "User:ANONYMOUS",
+                        "*",
+                        operation,
+                        Permission.ALLOW,
+                    )
+                    for name, operations in allowed.items()
+                    for operation in operations
+                ]
+            )
+        async with connected(node.bootstrap) as client:
+            while True:
+                # Apache Kafka responds before its broker knows the new rules.
+                denied = await init(client, "writes")
+                if denied.error_code:
+                    break
+                await asyncio.sleep(0.05)
+            assert ErrorCode(denied.error_code) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            assert (await init(client, "writes", two_phase=False, timeout_ms=1000)).error_code == 0
+            assert (await init(client, "both")).error_code == 0
+
+    try:
+        asyncio.run(check_permissions())
     finally:
         node.kill()
 

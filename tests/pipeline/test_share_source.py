@@ -17,13 +17,13 @@ from ruslo.pipeline.client_properties import ClientProperties
 from ruslo.pipeline.source.share.lock_holder import AcquiredRecords, LockHolder
 from ruslo.pipeline.source.share.plan import SharePlan
 from tests.pipeline.chaos import SOURCE, TARGET, Chaos, make_topics, read_committed
+from tests.pipeline.pipelines import received, supervise
 from tests.support.brokers.node import Node
 from tests.support.share.share_node import (
     LOCK_MS,
     new_share_group,
     new_share_node,
     new_topic,
-    require_share_groups,
     send,
 )
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     with new_share_node(tmp_path_factory.mktemp("node"), request.config.getoption("--target")) as node:
-        require_share_groups(node.bootstrap)
         yield node
 
 
@@ -196,6 +195,21 @@ def test_queries_of_a_group_share_one_partition(spark: SparkSession, bootstrap: 
     assert found.keys() == sent.keys()
 
 
+def test_a_pipeline_file_reads_as_a_member(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+    topic, target, group = new_topic(bootstrap), new_topic(bootstrap), new_share_group(bootstrap)
+    send(bootstrap, topic, (f'{{"n": {number}}}' for number in range(20)))
+    path = tmp_path / "shared.yaml"
+    path.write_text(
+        f"source: {{type: topic, topic: {topic}, schema: n INT, share_group: {group}}}\n"
+        "steps: [{name: counted, sql: 'SELECT n, _delivery_count AS deliveries FROM source'}]\n"
+        f"sink: {{type: topic, topic: {target}, key: n}}\ncheckpoint: state\n"
+    )
+    for _ in range(2):  # The second run has no new records.
+        supervise(spark, [path], bootstrap, once=True)
+    found = sorted(received(bootstrap, target), key=lambda row: row["n"])
+    assert found == [{"n": number, "deliveries": 1} for number in range(20)]
+
+
 def test_options_are_checked_when_the_query_starts(spark: SparkSession, bootstrap: str) -> None:
     with pytest.raises(Exception, match=r"startingOffsets cannot be combined with share\.group\.id"):
         read(spark, bootstrap, "orders", "group", startingOffsets="earliest")
@@ -207,7 +221,6 @@ def test_each_record_arrives_once_although_drivers_and_workers_are_killed(
 ) -> None:
     records = 2_400
     with new_share_node(tmp_path / "node", request.config.getoption("--target")) as node:
-        require_share_groups(node.bootstrap)
         make_topics(node.bootstrap, records)
         group = new_share_group(node.bootstrap, share_record_lock_duration_ms="15000")
         checkpoint = tmp_path / "checkpoint"

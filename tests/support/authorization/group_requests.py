@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tests.support.authorization.names import ABSENT_GROUP, GROUPS, STRANGER, TRANSACTIONAL_IDS, Fields, Names
+from tests.support.authorization.names import (
+    ABSENT_GROUP,
+    GROUPS,
+    STRANGER,
+    TRANSACTIONAL_IDS,
+    Fields,
+    Names,
+)
 
 NO_TOPICS = b"\0\0\0\0\0\0\xff\xff\xff\xff"
 """The metadata of a classic consumer that subscribes to nothing."""

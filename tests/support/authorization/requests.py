@@ -115,6 +115,8 @@ FIELDS: Mapping[str, Callable[[Names], Fields]] = {
     "ReadShareGroupStateSummary": share_requests.state(leader_epoch=0),
     "RemoveRaftVoter": cluster_requests.remove_raft_voter,
     "RenewDelegationToken": security_requests.renew_delegation_token,
+    "ShareAcknowledge": share_requests.share_acknowledge,
+    "ShareFetch": share_requests.share_fetch,
     "ShareGroupDescribe": share_requests.share_group_describe,
     "ShareGroupHeartbeat": share_requests.share_group_heartbeat,
     "StreamsGroupDescribe": group_requests.streams_group_describe,

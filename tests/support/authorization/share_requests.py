@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.support.authorization.names import LIVE_TOPICS, SHARE_GROUP, STRANGER, Fields, Names
+from tests.support.authorization.names import LIVE_TOPICS, SHARE_GROUP, STRANGER, TOPICS, Fields, Names
 
 GROUP = "share-absent"
 """A share group without state."""
@@ -55,4 +55,31 @@ def delete_share_group_offsets(names: Names) -> Fields:
     return {
         "group_id": names.random.choice((names.group(), SHARE_GROUP)),
         "topics": [{"topic_name": name} for name in ("absent", "orders.absent")],
+    }
+
+
+def share_fetch(names: Names) -> Fields:
+    """Opens a share session and acquires nothing. Apache Kafka fails if it does not know a topic id."""
+    return {
+        "group_id": names.group(),
+        "member_id": STRANGER,
+        "share_session_epoch": 0,
+        "max_bytes": 10_000,
+        "topics": [
+            {"topic_id": names.topic_id(name), "partitions": [{"partition_index": 0}]}
+            for name in names.some(TOPICS)
+        ],
+    }
+
+
+def share_acknowledge(names: Names) -> Fields:
+    batch = {"first_offset": 0, "last_offset": 0, "acknowledge_types": [1]}
+    partition = {"partition_index": 0, "acknowledgement_batches": [batch]}
+    return {
+        "group_id": names.group(),
+        "member_id": STRANGER,
+        "share_session_epoch": names.random.choice([-1, 77]),
+        "topics": [
+            {"topic_id": names.topic_id(name), "partitions": [partition]} for name in names.some(TOPICS)
+        ],
     }

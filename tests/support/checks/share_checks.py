@@ -118,6 +118,7 @@ class ShareChecks:
         assert process.stdout is not None
         assert process.stdout.readline() == b"0\n"
         process.send_signal(number)
+        process.send_signal(number)  # as a shell may do
         process.communicate(timeout=60)
         assert process.returncode == code
         (group,) = (row for row in cli.json("share", "list") if row["group_id"] == queue.group)

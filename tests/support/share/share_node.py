@@ -7,14 +7,10 @@ import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import pytest
-
 from ruslo.client.admin.admin import Admin
 from ruslo.client.admin.configs import Change, Operation, Resource
 from ruslo.client.admin.topics import CreatedTopic, NewTopic
 from ruslo.client.librdkafka.producer import Producer
-from ruslo.client.wire.cluster import Cluster
-from ruslo.protocol.apis import API_BY_NAME
 from tests.support.brokers.kafka import ApacheKafka
 from tests.support.brokers.node import Node
 from tests.support.brokers.ruslo import RusloNode
@@ -39,17 +35,6 @@ def new_share_node(directory: Path, target: str, properties: Mapping[str, str] |
         require_tool("java")
         return ApacheKafka(directory, properties=properties)
     return RusloNode(directory, properties=properties)
-
-
-def require_share_groups(bootstrap: str) -> None:
-    """Skip the tests of a broker that does not serve share groups."""
-
-    async def offered() -> bool:
-        async with Cluster(bootstrap) as cluster:
-            return API_BY_NAME["ShareGroupHeartbeat"].key in (await cluster.any_connection()).versions
-
-    if not asyncio.run(offered()):
-        pytest.skip("the broker does not serve share groups")
 
 
 def new_topic(bootstrap: str, partitions: int = 1, replicas: int = 1, **config: str) -> str:

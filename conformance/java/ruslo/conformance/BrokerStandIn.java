@@ -60,7 +60,9 @@ final class BrokerStandIn {
         LogManager logManager = logManager(log);
         ReplicaManager replicaManager = replicaManager(log);
         GroupCoordinator groupCoordinator = groupCoordinator(config);
-        KafkaApis requestProcessor = StandIn.of(KafkaApis.class, Map.of("isConsumerGroupProtocolEnabled",
+        KafkaApis requestProcessor = StandIn.of(KafkaApis.class, Map.of(
+            "brokerId", call -> node.id,
+            "isConsumerGroupProtocolEnabled",
             call -> cluster.supportedGroupProtocols().contains(GroupProtocol.CONSUMER)));
         SharedServer sharedServer = StandIn.of(SharedServer.class, Map.of("loader", call -> null));
         Map<String, Answer<?>> calls = new HashMap<>();

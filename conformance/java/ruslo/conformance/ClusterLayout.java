@@ -95,6 +95,7 @@ final class ClusterLayout {
         if (persister != null && persister.isEmpty()) {
             properties.putIfAbsent("share.coordinator.state.topic.replication.factor", "1");
             properties.putIfAbsent("share.coordinator.state.topic.min.isr", "1");
+            properties.putIfAbsent("share.coordinator.state.topic.num.partitions", "1");
         }
     }
 

@@ -49,7 +49,7 @@ final class StandIn {
     }
 
     static SocketServer sockets(RusloNode node) {
-        return of(SocketServer.class, Map.of("boundPort", call -> {
+        return of(SocketServer.class, Map.of("config", call -> config(node), "boundPort", call -> {
             String listener = call.getArgument(0).toString().replaceAll("^ListenerName\\(|\\)$", "");
             return node.ports.get(listener);
         }));

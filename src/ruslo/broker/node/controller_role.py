@@ -105,6 +105,7 @@ def _settings(config: BrokerConfig, cluster_id: str) -> ControllerSettings:
     return ControllerSettings(
         node_id=config.node_id,
         cluster_id=cluster_id,
+        voter_ids=frozenset(config.quorum_voters),
         num_partitions=config.int("num.partitions"),
         default_replication_factor=config.int("default.replication.factor"),
         min_insync_replicas=config.int("min.insync.replicas"),

@@ -70,6 +70,8 @@ _BOUNDS = {
     "AssignReplicasToDirs": _IN_PARTS,
     "ConsumerGroupHeartbeat": RequestBound(8 * _MIB, 30_000),
     "StreamsGroupDescribe": _IN_PARTS,
+    # The coordinator keeps the description in memory.
+    "StreamsGroupTopologyDescriptionUpdate": RequestBound(_MIB, 10_000),
     # A topology with the configs of its internal topics.
     "StreamsGroupHeartbeat": RequestBound(8 * _MIB, 20_000),
     "ShareGroupHeartbeat": RequestBound(8 * _MIB, 30_000),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -104,6 +103,7 @@ def consume(
     from ruslo.cli.arguments.client_settings import client_settings, uses_tls
     from ruslo.cli.arguments.record_format import ENCODERS, compile_format
     from ruslo.cli.share.decisions import new_decision
+    from ruslo.cli.share.stopping import leaving_on_signals
     from ruslo.client.settings.tables import for_share_consumers
     from ruslo.client.share.share_consumer import ShareConsumer
     from ruslo.client.wire.listener_probe import check_reachable
@@ -135,8 +135,7 @@ def consume(
         "max.poll.records": 1 if strict else 500,
     }
     check_reachable(bootstrap, encrypted=uses_tls(config))
-    signal.signal(signal.SIGTERM, _leave)
-    with ShareConsumer(config) as consumer:
+    with leaving_on_signals(), ShareConsumer(config) as consumer:
         consumer.subscribe(topics)
         decision = new_decision(acknowledge, consumer)
         left, idle_since = count, time.monotonic()
@@ -155,11 +154,6 @@ def consume(
             elif timeout_ms is not None and time.monotonic() - idle_since > timeout_ms / 1000:
                 break
         decision.finish()
-
-
-def _leave(number: int, frame: object) -> None:
-    """Leave the group when the command is terminated: other consumers get the records at once."""
-    raise SystemExit(128 + number)
 
 
 def _print(records: list[ShareRecord], write: Formatter) -> None:

@@ -166,6 +166,9 @@ class ShareClient:
         self._metadata_due_ms = min(self._metadata_due_ms, due_ms)
 
     def _raise_error(self) -> None:
+        if self._membership is not None and self._membership.done():
+            # It ends by itself only because of a bug, or after the cluster was closed.
+            self._membership.result()
         if self._membership_error is not None:
             raise self._membership_error
         if self._fetch_error is not None:

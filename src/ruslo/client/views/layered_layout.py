@@ -17,6 +17,8 @@ from typing import NamedTuple, TypeAlias
 
 LAYER_GAP = 34.0
 NODE_GAP = 18.0
+SPAN_MAX = 16
+"""Edges over more layers are drawn straight, so the number of points in between stays bounded."""
 ORDER_SWEEPS = 12
 ALIGN_SWEEPS = 8
 
@@ -59,13 +61,19 @@ def layered(sizes: Mapping[str, Size], links: Sequence[Link]) -> Layout:
     all_sizes = dict(sizes)
     for start, end in dict.fromkeys(forward.values()):
         chain = [start]
-        for layer in range(layer_of[start] + 1, layer_of[end]):
+        between = range(layer_of[start] + 1, layer_of[end])
+        for layer in between if len(between) < SPAN_MAX else ():
             name = f"\0{len(all_sizes)}"
             all_sizes[name] = Size(0, 0)
             layer_of[name] = layer
             chain.append(name)
         chains[start, end] = [*chain, end]
-    segments = [pair for chain in chains.values() for pair in pairwise(chain)]
+    segments = [
+        pair
+        for chain in chains.values()
+        for pair in pairwise(chain)
+        if layer_of[pair[1]] - layer_of[pair[0]] == 1
+    ]
     layers = _ordered(_by_layer(all_sizes, layer_of), segments)
     boxes = _placed(layers, all_sizes, segments)
     bends: dict[Link, list[Point]] = {}
@@ -141,17 +149,18 @@ def _by_layer(sizes: Mapping[str, Size], layer_of: Mapping[str, int]) -> list[li
 def _ordered(layers: list[list[str]], segments: Sequence[Link]) -> list[list[str]]:
     before, after = _neighbours(segments)
     best, best_crossings = [list(layer) for layer in layers], _crossings(layers, after)
+    position = {name: at for layer in layers for at, name in enumerate(layer)}
     for sweep in range(ORDER_SWEEPS):
         if not best_crossings:
             break
         towards = before if sweep % 2 == 0 else after
         for layer in layers if sweep % 2 == 0 else layers[::-1]:
-            position = {name: at for names in layers for at, name in enumerate(names)}
             means = {
                 name: _mean([position[each] for each in towards.get(name, ())], position[name])
                 for name in layer
             }
             layer.sort(key=means.__getitem__)
+            position.update({name: at for at, name in enumerate(layer)})
         crossings = _crossings(layers, after)
         if crossings < best_crossings:
             best, best_crossings = [list(layer) for layer in layers], crossings

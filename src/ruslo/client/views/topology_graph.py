@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from itertools import islice
+from typing import NamedTuple, Protocol
 
 from ruslo.client.admin.topology_description import (
     GLOBAL_STORES,
@@ -19,6 +20,7 @@ from ruslo.client.admin.topology_description import (
 )
 
 NODES_MAX = 200
+EDGES_PER_NODE_MAX = 3
 
 
 class Kind(Enum):
@@ -62,8 +64,7 @@ class Node:
     """The names of the topics that are folded into this node."""
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(NamedTuple):
     start: str
     end: str
     is_state: bool = False
@@ -92,20 +93,21 @@ def topology_graph(
     described: DescribedNodes | None = None,
     nodes_max: int = NODES_MAX,
 ) -> TopologyGraph:
-    """The graph, folded until it has at most ``nodes_max`` nodes.
+    """The graph, folded until it has at most ``nodes_max`` nodes and three times as many edges.
 
     Processors are folded into their subtopologies first, then topics with the same neighbours into one node,
     then the last nodes are left out.
     """
     found = tuple(subtopologies)
     full = _Builder(found, described or {}).graph
-    if len(full.nodes) <= nodes_max:
+    edges_max = nodes_max * EDGES_PER_NODE_MAX
+    if len(full.nodes) <= nodes_max and len(full.edges) <= edges_max:
         return full
     folded = _without_processors(full)
-    if len(folded.nodes) > nodes_max:
+    if len(folded.nodes) > nodes_max or len(folded.edges) > edges_max:
         folded = _fold_topics(folded)
     folded.hidden_processors = sum(node.parent is not None for node in full.nodes.values())
-    _truncate(folded, nodes_max)
+    _truncate(folded, nodes_max, edges_max)
     return folded
 
 
@@ -119,6 +121,7 @@ _KINDS = {
 class _Builder:
     def __init__(self, subtopologies: Sequence[SubtopologyTopics], described: DescribedNodes) -> None:
         self.graph = TopologyGraph()
+        self._stores: dict[str, list[Node]] = {}
         for each in subtopologies:
             self._add(Node(_subtopology(each.subtopology_id), Kind.SUBTOPOLOGY, each.subtopology_id))
         for each in subtopologies:
@@ -142,6 +145,12 @@ class _Builder:
     def _topic(self, name: str, kind: Kind) -> str:
         return self._add(Node(f"topic {name}", kind, name))
 
+    def _store(self, box: str, name: str) -> str:
+        node = Node(f"{box} store {name}", Kind.STORE, name, box)
+        if node.node_id not in self.graph.nodes:
+            self._stores.setdefault(box, []).append(node)
+        return self._add(node)
+
     def _connect(self, start: str, end: str, *, is_state: bool = False) -> None:
         self.graph.edges[Edge(start, end, is_state)] = None
 
@@ -160,8 +169,7 @@ class _Builder:
                 if successor in node_ids:
                     self._connect(node_id, node_ids[successor])
             for store in node.stores:
-                store_id = self._add(Node(_store(box, store), Kind.STORE, store, box))
-                self._connect(node_id, store_id, is_state=True)
+                self._connect(node_id, self._store(box, store), is_state=True)
             for name in node.topics:
                 # The description has internal topics without the application id.
                 topic = next((each for each in internal if each.endswith(f"-{name}")), name)
@@ -182,18 +190,12 @@ class _Builder:
         for topic in found.repartition_sink_topics:
             if topic not in writers:
                 self._connect(box, f"topic {topic}")
-        stores = [
-            node for node in self.graph.nodes.values() if node.parent == box and node.kind is Kind.STORE
-        ]
+        stores = self._stores.get(box, [])
         for topic in found.changelog_topics:
             store = next((each for each in stores if topic.endswith(f"-{each.name}-changelog")), None)
             # With optimization a store may be restored from its source topic.
             changelog = self._topic(topic, Kind.CHANGELOG_TOPIC)
             self._connect(box if store is None else store.node_id, changelog, is_state=True)
-
-
-def _store(box: str, name: str) -> str:
-    return f"{box} store {name}"
 
 
 def _subtopology(subtopology_id: str) -> str:
@@ -243,10 +245,9 @@ def _fold_topics(graph: TopologyGraph) -> TopologyGraph:
     return folded
 
 
-def _truncate(graph: TopologyGraph, nodes_max: int) -> None:
+def _truncate(graph: TopologyGraph, nodes_max: int, edges_max: int) -> None:
     for key in list(graph.nodes)[nodes_max:]:
         del graph.nodes[key]
         graph.left_out += 1
-    graph.edges = {
-        edge: None for edge in graph.edges if edge.start in graph.nodes and edge.end in graph.nodes
-    }
+    kept = (edge for edge in graph.edges if edge.start in graph.nodes and edge.end in graph.nodes)
+    graph.edges = dict.fromkeys(islice(kept, edges_max))

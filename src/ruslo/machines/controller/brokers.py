@@ -126,7 +126,7 @@ def _check_registration(
         )
     if request.is_migrating_zk_broker:
         raise KafkaError(
-            ErrorCode.INVALID_REGISTRATION, "Brokers that migrate from ZooKeeper are not supported"
+            ErrorCode.BROKER_ID_NOT_REGISTERED, "Brokers that migrate from ZooKeeper are not supported"
         )
     if state.metadata_version >= DIRECTORY_ASSIGNMENT_SUPPORTED:
         _check_directories(state, request)

@@ -14,6 +14,7 @@ from ruslo.machines.controller.feature_levels import (
     missing_dependency,
 )
 from ruslo.machines.controller.records import (
+    CONTROLLER_REGISTRATION_SUPPORTED,
     LATEST_METADATA_VERSION,
     MINIMUM_METADATA_VERSION,
     UNSTABLE_METADATA_VERSION,
@@ -139,6 +140,12 @@ def _check_nodes(state: ControllerState, name: str, level: int) -> None:
     for node, ranges in nodes:
         if level not in ranges.get(name, FeatureRange(0, 0)):
             raise _rejected(name, level, f"{node} does not support this feature.")
+    if state.metadata_version >= CONTROLLER_REGISTRATION_SUPPORTED:
+        known = {state.settings.node_id, *state.image.cluster.controllers}
+        for voter in sorted(state.settings.voter_ids - known):
+            raise _rejected(
+                name, level, f"controller {voter} has not registered, and may not support this feature"
+            )
 
 
 def elr_safety_records(state: ControllerState) -> list[VersionedRecord]:

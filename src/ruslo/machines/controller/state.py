@@ -68,6 +68,8 @@ class ControllerSettings:
 
     node_id: int
     cluster_id: str
+    voter_ids: frozenset[int] = frozenset()
+    """The voters that ``controller.quorum.voters`` names; a dynamic quorum names none."""
     num_partitions: int = 1
     default_replication_factor: int = 1
     min_insync_replicas: int = 1

@@ -31,6 +31,8 @@ class TimerKind(enum.IntEnum):
     """A consumer group's next target assignment may be computed."""
     SHARE_TOPICS_DELETED = 11
     """States of deleted topics are still to be removed from a share group."""
+    ADOPT_STABLE = 12
+    """A consumer group was downgraded with its current assignment: the sessions of its members start."""
 
 
 class TimerKey(NamedTuple):

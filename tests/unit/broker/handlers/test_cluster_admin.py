@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ruslo.broker.handlers import (
@@ -158,3 +160,16 @@ async def test_update_features(version: int) -> None:
         rejected = await exchange(update_features.handle, node, downgrade_request("moon.phase"), version)
         assert ErrorCode(rejected.error_code) is ErrorCode.INVALID_UPDATE_VERSION
         assert rejected.error_message
+
+
+async def test_a_voter_that_never_registered_may_not_support_a_feature() -> None:
+    async with admin_node() as node:
+        state = node.machine.state
+        state.settings = replace(state.settings, voter_ids=frozenset((node.node_id, 7)))
+        update = FeatureUpdateKey(feature="transaction.version", max_version_level=1, upgrade_type=2)
+        request = UpdateFeaturesRequest(feature_updates=[update])
+        rejected = await exchange(update_features.handle, node, request, 2)
+        assert ErrorCode(rejected.error_code) is ErrorCode.INVALID_UPDATE_VERSION
+        assert "controller 7 has not registered" in (rejected.error_message or "")
+        state.settings = replace(state.settings, voter_ids=frozenset((node.node_id,)))
+        assert (await exchange(update_features.handle, node, request, 2)).error_code == 0

@@ -115,8 +115,8 @@ async def test_the_lag_counts_from_the_start_offset(tmp_path: Path) -> None:
         }
         (known,) = (await offsets(client))["t"]
         assert (known.partition_index, known.start_offset, known.lag) == (0, 1, 2)
-        named = await offsets(client, {"t": [0, 1], "absent": [5]})
-        assert [(each.start_offset, each.lag) for each in named["t"]] == [(1, 2), (-1, -1)]
+        named = await offsets(client, {"t": [0, 1, 99], "absent": [5]})
+        assert [(each.start_offset, each.lag) for each in named["t"]] == [(1, 2), (-1, -1), (-1, -1)]
         assert [(each.partition_index, each.start_offset) for each in named["absent"]] == [(5, -1)]
         assert [each.lag for each in (await offsets(client, version=0))["t"]] == [-1]
 

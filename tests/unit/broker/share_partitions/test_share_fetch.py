@@ -481,3 +481,20 @@ async def test_read_committed_leaves_out_aborted_records(tmp_path: Path) -> None
         (led,) = node.shares
         assert led.machine is not None
         assert led.machine.start_offset == 6
+
+
+async def test_a_large_request_waits_and_is_abandoned_like_a_small_one(tmp_path: Path) -> None:
+    """A request of more than 16 KiB is decoded in a thread."""
+    async with share_node(tmp_path) as node:
+        await node.produce(*[b"v"] * 5_000)
+        async with node.member() as member:
+            assert (await member.fetch([0])).acquired() == [Acquired(0, 4_999, 1)]
+            acks: Batches = [(0, 4_999, [ACCEPT, REJECT] * 2_500)]
+            listed = list(range(1, 4_000))
+            answered = await member.fetch(listed, acks={0: acks}, max_wait_ms=1)
+            assert answered.acknowledge_error(0) is ErrorCode.NONE
+            assert answered.error(3_999) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            member.client.send(member.new_fetch(listed, max_wait_ms=2**31 - 1))
+            await until(lambda: any(led.delayed_fetches for led in node.shares))
+        await until(lambda: not len(node.shares.sessions))
+        assert not any(led.delayed_fetches for led in node.shares)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -68,3 +68,11 @@ def test_nodes_never_overlap(links: list[tuple[int, int]]) -> None:
     for box in layout.boxes.values():
         assert 0 <= box.x <= box.x + box.width <= layout.size.width
         assert 0 <= box.y <= box.y + box.height <= layout.size.height
+
+
+def test_edges_over_many_layers_are_straight() -> None:
+    chain = [str(number) for number in range(30)]
+    links = [*pairwise(chain), ("0", "29"), ("0", "5")]
+    layout = layered(dict.fromkeys(chain, SIZE), links)
+    assert layout.bends["0", "29"] == []
+    assert len(layout.bends["0", "5"]) == 4

@@ -116,3 +116,16 @@ def test_text_tree_of_a_cycle_ends() -> None:
 def test_text_tree_is_bounded() -> None:
     wide = [Subtopology(str(number), ("in",), ("out",), (), ()) for number in range(900)]
     assert len(tree_lines(topology_graph(wide, nodes_max=5_000))) <= 1_001
+
+
+def test_edges_are_bounded() -> None:
+    names = [f"p{number}" for number in range(100)]
+    tangled = [
+        DescribedNode(name, NodeType.PROCESSOR, successors=tuple(names[at + 1 :]))
+        for at, name in enumerate(names)
+    ]
+    graph = topology_graph([SPLIT], {"0": tangled})
+    assert graph.hidden_processors == 100
+    topics = tuple(f"t{number}" for number in range(90))
+    everywhere = [Subtopology(str(number), topics, (), (), ()) for number in range(90)]
+    assert len(topology_graph(everywhere).edges) <= 600

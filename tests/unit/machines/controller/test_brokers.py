@@ -48,7 +48,7 @@ def without(feature: str) -> dict[str, tuple[int, int]]:
         (with_dirs(numbered_uuid(1), numbered_uuid(1)), ErrorCode.INVALID_REGISTRATION),
         (with_dirs(UNASSIGNED_DIR), ErrorCode.INVALID_REGISTRATION),
         (with_dirs(numbered_uuid(100)), ErrorCode.INVALID_REGISTRATION),
-        (migrating(), ErrorCode.INVALID_REGISTRATION),
+        (migrating(), ErrorCode.BROKER_ID_NOT_REGISTERED),
         (registration(5, features={}), ErrorCode.INVALID_REGISTRATION),
         (registration(5, features={"metadata.version": (7, 29)}), ErrorCode.UNSUPPORTED_VERSION),
         (registration(5, features=without("transaction.version")), ErrorCode.UNSUPPORTED_VERSION),

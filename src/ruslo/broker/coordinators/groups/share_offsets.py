@@ -6,7 +6,7 @@ offsets, and the leaders of the partitions their ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -81,15 +81,15 @@ class ShareOffsets:
     ) -> DescribeShareGroupOffsetsResponseGroup:
         """A partition without a state has no start offset; that is not an error."""
         ids = {topic.topic_name: self._id_of(topic.topic_name) for topic in topics}
-        known = [topic for topic in topics if ids[topic.topic_name] != ZERO_UUID]
+        existing = {topic.topic_name: self._existing(topic) for topic in topics}
         summaries: Results = {}
-        if known:
-            summaries = await self._persister.request(_summary_request(group_id, known, ids))
+        if any(existing.values()):
+            summaries = await self._persister.request(_summary_request(group_id, existing, ids))
         with_lag = [
-            TopicPartition(topic.topic_name, index)
-            for topic in known
-            for index in topic.partitions
-            if _has_lag(summaries[ShareKey(group_id, ids[topic.topic_name], index)])
+            TopicPartition(name, index)
+            for name, partitions in existing.items()
+            for index in partitions
+            if _has_lag(summaries[ShareKey(group_id, ids[name], index)])
         ]
         ends = await self._ends.of(with_lag)
         return DescribeShareGroupOffsetsResponseGroup(
@@ -115,21 +115,27 @@ class ShareOffsets:
         topic = self._metadata.image.topics.by_name.get(name)
         return ZERO_UUID if topic is None else topic.id
 
+    def _existing(self, topic: _Topic) -> list[int]:
+        """The partitions that exist; requests about others would be repeated for a while."""
+        known = self._metadata.image.topics.by_name.get(topic.topic_name)
+        count = 0 if known is None else len(known.partitions)
+        return [index for index in dict.fromkeys(topic.partitions) if 0 <= index < count]
+
 
 def _summary_request(
-    group_id: str, topics: Iterable[_Topic], ids: dict[str, Uuid]
+    group_id: str, existing: Mapping[str, list[int]], ids: Mapping[str, Uuid]
 ) -> ReadShareGroupStateSummaryRequest:
     return ReadShareGroupStateSummaryRequest(
         group_id=group_id,
         topics=[
             ReadStateSummaryData(
-                topic_id=ids[topic.topic_name],
+                topic_id=ids[name],
                 partitions=[
-                    PartitionData(partition=index, leader_epoch=_NO_LEADER_EPOCH)
-                    for index in topic.partitions
+                    PartitionData(partition=index, leader_epoch=_NO_LEADER_EPOCH) for index in partitions
                 ],
             )
-            for topic in topics
+            for name, partitions in existing.items()
+            if partitions
         ],
     )
 
@@ -143,7 +149,7 @@ def _has_lag(summary: Any) -> bool:
 
 
 def _described(index: int, summary: Any, end: int | None) -> DescribeShareGroupOffsetsResponsePartition:
-    """``summary``: None if the topic does not exist. ``end``: None if it is not known."""
+    """``summary``: None if the partition does not exist. ``end``: None if it is not known."""
     if summary is None or summary.error_code:
         return DescribeShareGroupOffsetsResponsePartition(
             partition_index=index, start_offset=UNINITIALIZED_START_OFFSET

@@ -55,12 +55,16 @@ class ShareStates:
         except Exception:
             logger.exception("A request about states of share group %r failed", request.group_id)
         codes: dict[Uuid, dict[int, ErrorCode]] = {}
+        failures = []
         for key, _ in split(request):
             result = results.get(key)
             code = ErrorCode.UNKNOWN_SERVER_ERROR if result is None else ErrorCode(result.error_code)
             codes.setdefault(key.topic_id, {})[key.partition] = code
-            if code is not ErrorCode.NONE and result is not None:
-                logger.warning("%s of %s failed: %s", type(request).__name__, key, result.error_message)
+            if result is not None and result.error_code:
+                failures.append(f"{key}: {result.error_message or code.name}")
+        if failures:
+            api = type(request).__name__.removesuffix("Request")
+            logger.warning("%s failed for %d share-partitions, such as %s", api, len(failures), failures[0])
         return codes
 
 

@@ -85,8 +85,8 @@ def plan(
     """Print a reassignment plan in the format of Kafka's tool, without changing anything.
 
     The plan moves as few replicas as possible. New replicas go to racks without a replica of the partition,
-    and there to the broker with the fewest replicas. Review or edit the plan, then run 'ruslo cluster
-    reassign execute'.
+    and there to the broker with the fewest replicas; a broker whose log directories are all cordoned gets
+    none unless --to-brokers names it. Review or edit the plan, then run 'ruslo cluster reassign execute'.
     """
     from ruslo.cli.cluster.reassign.plan_file import Plan, format_plan, plan_as_json
 
@@ -128,12 +128,11 @@ async def propose(
         present = ", ".join(map(str, sorted(known)))
         raise click.ClickException(f"Unknown broker {unknown[0]}; the brokers are {present}")
     wanted = set(to_brokers or known) - set(drain)
+    targets = [each.node for each in brokers if each.node.id in wanted and not each.fenced]
+    # Brokers that --to-brokers names are used in any case.
+    cordoned = set() if to_brokers else await _cordoned(admin, [node.id for node in targets])
     request = PlacementRequest(
-        racks={
-            broker.node.id: broker.node.rack
-            for broker in brokers
-            if broker.node.id in wanted and not broker.fenced
-        },
+        racks={node.id: node.rack for node in targets if node.id not in cordoned},
         may_stay_on=wanted,
         replication_factor=replication_factor,
         spread=bool(to_brokers),
@@ -151,6 +150,16 @@ async def propose(
         await _copied_bytes(admin, leaders, current, found),
         [partition for partition, leader in leaders.items() if leader < 0],
     )
+
+
+async def _cordoned(admin: Admin, brokers: Sequence[int]) -> set[int]:
+    """The brokers whose log directories are all cordoned: they get no new replicas (KIP-1066)."""
+    found = set()
+    for broker in brokers:
+        directories = [each for each in await admin.log_dirs.describe(broker) if each.error is None]
+        if directories and all(each.cordoned for each in directories):
+            found.add(broker)
+    return found
 
 
 async def _assignments(admin: Admin, topics: Sequence[TopicInfo]) -> dict[TopicPartition, tuple[int, ...]]:

@@ -50,7 +50,13 @@ LEGAL_PREDECESSORS: dict[ClassicState, frozenset[ClassicState]] = {
     ClassicState.STABLE: frozenset({ClassicState.COMPLETING}),
 }
 
-_GROUP_TIMERS = (TimerKind.JOIN, TimerKind.INITIAL_DELAY, TimerKind.SYNC, TimerKind.ADOPT)
+_GROUP_TIMERS = (
+    TimerKind.JOIN,
+    TimerKind.INITIAL_DELAY,
+    TimerKind.SYNC,
+    TimerKind.ADOPT,
+    TimerKind.ADOPT_STABLE,
+)
 
 
 @dataclass(slots=True, eq=False)

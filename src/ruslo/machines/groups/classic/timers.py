@@ -31,8 +31,8 @@ def fired(
         return rebalance.initial_delay_over(shard, group, now_ms)
     if kind is TimerKind.SYNC:
         return rebalance.syncs_overdue(shard, group, now_ms)
-    if kind is TimerKind.ADOPT:
-        return _adopt(shard, group, now_ms)
+    if kind in (TimerKind.ADOPT, TimerKind.ADOPT_STABLE):
+        return _adopt(shard, group, now_ms, rebalances=kind is TimerKind.ADOPT)
     # A query timeout of the consumer group that was downgraded to this group.
     return Outcome()
 
@@ -60,10 +60,10 @@ def _session_over(shard: ShardState, group: ClassicGroup, member_id: str, now_ms
     return outcome
 
 
-def _adopt(shard: ShardState, group: ClassicGroup, now_ms: int) -> GroupOutcome:
-    """Start the sessions and a rebalance of a group that was a consumer group (KIP-848)."""
+def _adopt(shard: ShardState, group: ClassicGroup, now_ms: int, *, rebalances: bool) -> GroupOutcome:
+    """Start the sessions of a group that was a consumer group (KIP-848), and a rebalance if it needs one."""
     for member in group.members.values():
         rebalance.renew_session(shard, group, member, now_ms)
-    if group.state is ClassicState.STABLE:
+    if rebalances and group.state is ClassicState.STABLE:
         return rebalance.prepare(shard, group, now_ms)
     return Outcome()

@@ -112,10 +112,12 @@ def downgrade(
     outcome: GroupOutcome,
     *,
     member_ids: Sequence[str] | None = None,
+    rebalances: bool = True,
 ) -> None:
     """Add the records of a classic group with these members, all of them classic, to the outcome.
 
     ``member_ids``: the members that have records in the consumer group, if they are not its current members.
+    ``rebalances``: the members need another assignment than the target of the consumer group.
     """
     group_id = group.group_id
     classic = ClassicGroup(group_id, state_ms=shard.wall_ms)
@@ -143,10 +145,11 @@ def downgrade(
     ended = group.members if member_ids is None else member_ids
     outcome.append(group_tombstones(group_id, ended, group.resolved))
     outcome.append([classic.to_record()])
-    shard.timers.set(TimerKey(group_id, None, TimerKind.ADOPT), now_ms)
+    adopt = TimerKey(group_id, None, TimerKind.ADOPT if rebalances else TimerKind.ADOPT_STABLE)
+    shard.timers.set(adopt, now_ms)
 
     def on_failure(code: ErrorCode, now: Instant) -> GroupOutcome:
-        shard.timers.cancel(TimerKey(group_id, None, TimerKind.ADOPT))
+        shard.timers.cancel(adopt)
         return Outcome()
 
     outcome.add(Outcome(on_failure=on_failure))

@@ -185,7 +185,8 @@ def _join(
         target_epoch, partitions = target.update(
             shard, group, change.group_epoch, member, updated, now_ms, outcome
         )
-    if not downgrades or target_epoch >= change.group_epoch:
+    has_current_target = target_epoch >= change.group_epoch
+    if not downgrades or has_current_target:
         updated = progress.move(
             shard,
             group,
@@ -202,7 +203,15 @@ def _join(
         staying = [each for each in group.members.values() if each.member_id != holder.member_id]
         staying.append(updated)
         member_ids = [each.member_id for each in staying]
-        conversion.downgrade(shard, group, staying, now_ms, outcome, member_ids=member_ids)
+        conversion.downgrade(
+            shard,
+            group,
+            staying,
+            now_ms,
+            outcome,
+            member_ids=member_ids,
+            rebalances=not has_current_target,
+        )
     else:
         _renew_session(shard, group, member_id, request.session_timeout_ms, now_ms)
         deadline_ms = now_ms + updated.rebalance_timeout_ms

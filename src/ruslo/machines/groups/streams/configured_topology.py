@@ -53,6 +53,10 @@ class ConfiguredTopology:
         """Whether all topics exist, so that tasks can be assigned."""
         return self.problem is None
 
+    def has_task(self, task: model.TaskId) -> bool:
+        subtopology = self.subtopologies.get(task.subtopology_id)
+        return subtopology is not None and 0 <= task.partition < subtopology.task_count
+
     def for_assignor(self) -> model.Topology:
         return model.Topology(
             {

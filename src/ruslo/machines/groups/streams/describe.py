@@ -11,8 +11,8 @@ from ruslo.machines.groups.group import STREAMS, not_found
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.streams.configured_topology import ConfiguredTopology, InternalTopic
 from ruslo.machines.groups.streams.group import NO_TARGET_TASKS, StreamsGroup, TaskOffsets
-from ruslo.machines.groups.streams.heartbeat import DESCRIPTION_MIN_VERSION
 from ruslo.machines.groups.streams.member import StreamsMember
+from ruslo.machines.groups.streams.response import DESCRIPTION_MIN_VERSION
 from ruslo.machines.groups.streams.tasks import HeldTasks, by_subtopology
 from ruslo.machines.groups.streams.topology import StreamsTopology
 from ruslo.model.errors import ErrorCode

@@ -9,7 +9,7 @@ Only ``replay`` calls the methods that change logged state, such as ``put_member
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -42,6 +42,11 @@ class TaskOffsets:
     end_offsets: Mapping[TaskId, int] = field(default_factory=dict)
     caught_up: frozenset[TaskId] = NO_TASKS
     """Standby and warm-up tasks that had caught up when the last target was requested because of them."""
+
+    def keep(self, has_task: Callable[[TaskId], bool]) -> None:
+        """Drop the offsets of tasks that do not exist."""
+        self.offsets = {task: offset for task, offset in self.offsets.items() if has_task(task)}
+        self.end_offsets = {task: offset for task, offset in self.end_offsets.items() if has_task(task)}
 
     def caught_up_of(self, tasks: Iterable[TaskId], acceptable_lag: int) -> frozenset[TaskId]:
         """The tasks of which at most so many records are still to be restored."""

@@ -9,10 +9,10 @@ requests contain only the epoch, and most responses no tasks.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import replace
 
-from ruslo.machines.assignors.streams.model import MemberTasks, TaskId
+from ruslo.machines.assignors.streams.model import MemberTasks
 from ruslo.machines.groups.classic.group import ClassicGroup
 from ruslo.machines.groups.consumer import topic_hash
 from ruslo.machines.groups.epoch_group import (
@@ -23,40 +23,40 @@ from ruslo.machines.groups.epoch_group import (
     watch_revocation,
 )
 from ruslo.machines.groups.events import RequestInfo
+from ruslo.machines.groups.group import not_found
 from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.state import ShardState
-from ruslo.machines.groups.streams import endpoints, fencing, membership, target
+from ruslo.machines.groups.streams import fencing, membership, target
 from ruslo.machines.groups.streams.checks import NOT_GIVEN, check
 from ruslo.machines.groups.streams.configured_topology import ConfiguredTopology, configure
-from ruslo.machines.groups.streams.group import NO_TARGET_TASKS, NOT_VALIDATED, StreamsGroup, TaskOffsets
+from ruslo.machines.groups.streams.group import NOT_VALIDATED, StreamsGroup
 from ruslo.machines.groups.streams.member import MemberState, StreamsMember, UserEndpoint
 from ruslo.machines.groups.streams.reconcile import reconcile
 from ruslo.machines.groups.streams.records import current_record, epoch_record, member_record
+from ruslo.machines.groups.streams.reports import request_shutdown, store_reports
+from ruslo.machines.groups.streams.response import (
+    add_endpoints,
+    add_of_newer_version,
+    add_tasks,
+)
 from ruslo.machines.groups.streams.settings import StreamsGroupConfig
 from ruslo.machines.groups.streams.status import (
-    MISSING_CLIENT_TAGS_MIN_VERSION,
     StatusCode,
     status,
 )
-from ruslo.machines.groups.streams.tasks import by_subtopology, task_ids
+from ruslo.machines.groups.streams.tasks import task_ids
 from ruslo.machines.groups.streams.topology import StreamsTopology, requested_topology
 from ruslo.machines.groups.timers import TimerKey, TimerKind
-from ruslo.machines.machine import Instant, Outcome
+from ruslo.machines.machine import Outcome
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.streams_group_heartbeat_request import (
     StreamsGroupHeartbeatRequest,
-    TaskOffset,
     Topology,
 )
 from ruslo.protocol.messages.streams_group_heartbeat_response import (
     Status,
     StreamsGroupHeartbeatResponse,
-    TaskIds,
 )
-
-DESCRIPTION_MIN_VERSION = 1
-_OFFSETS_MIN_VERSION = 1
-"""Below this version no client reports the offsets of its tasks."""
 
 
 def handle(
@@ -105,8 +105,12 @@ def _heartbeat(
         detail = f"The member has topology epoch {updated.topology_epoch}, the group {topology.epoch}"
         statuses.append(status(StatusCode.STALE_TOPOLOGY, detail))
     bumps = updated != member if request.instance_id is None else _matters_to_others(group, member, updated)
-    bumps = _store_reports(shard, group, request, info, config, outcome) or bumps
+    bumps = store_reports(shard, group, request, info, config, outcome) or bumps
     group_epoch, configured = _refresh(shard, group, topology, config, owned, outcome, bumps=bumps)
+    reported = group.task_offsets[member_id]
+    if reported is not None and (request.task_offsets or request.task_end_offsets):
+        # A client could send offsets of any number of tasks.
+        reported.keep(configured.has_task)
 
     if group.is_empty and config.initial_rebalance_delay_ms:
         shard.timers.set_once(
@@ -131,12 +135,12 @@ def _heartbeat(
         status=statuses,
     )
     if joins or moved.assigned != member.assigned:
-        _add_tasks(response, moved)
+        add_tasks(response, moved)
         group.endpoint_partitions.pop(member_id, None)
         if moved.endpoint is not None:
             group.endpoint_epoch += 1
-    _add_endpoints(shard, group, request, response, moved)
-    _add_of_newer_version(group, topology, config, moved, info, response)
+    add_endpoints(shard, group, request, response, moved)
+    add_of_newer_version(group, topology, config, moved, info, response)
     if configured.problem is not None:
         statuses.append(status(configured.problem.code, configured.problem.detail))
     if group.shutdown_requester is not None:
@@ -150,7 +154,7 @@ def _leave(shard: ShardState, request: StreamsGroupHeartbeatRequest, token: Hash
     if not isinstance(group, StreamsGroup):
         raise _not_found(request.group_id)
     if request.shutdown_application:
-        _request_shutdown(group, request.member_id)
+        request_shutdown(group, request.member_id)
     member = group.identified(request.member_id, request.instance_id)
     if request.member_epoch == STATIC_LEAVE_EPOCH:
         outcome = fencing.leave_temporarily(shard, group, member)
@@ -264,8 +268,7 @@ def _check_owned(configured: ConfiguredTopology, owned: MemberTasks | None) -> N
     if owned is None or not configured.is_ready:
         return
     for task in owned.active | owned.standby | owned.warmup:
-        subtopology = configured.subtopologies.get(task.subtopology_id)
-        if subtopology is None or not 0 <= task.partition < subtopology.task_count:
+        if not configured.has_task(task):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"The topology has no task {task}")
 
 
@@ -276,106 +279,5 @@ def _owned(request: StreamsGroupHeartbeatRequest) -> MemberTasks | None:
     return MemberTasks(task_ids(active), task_ids(standby), task_ids(warmup))
 
 
-def _store_reports(
-    shard: ShardState,
-    group: StreamsGroup,
-    request: StreamsGroupHeartbeatRequest,
-    info: RequestInfo,
-    config: StreamsGroupConfig,
-    outcome: GroupOutcome,
-) -> bool:
-    """Keep what the member reports besides its tasks; it is not logged.
-
-    Returns whether another standby or warm-up task has caught up, so a new target may make it active.
-    """
-    if request.shutdown_application:
-        _request_shutdown(group, request.member_id)
-    if request.member_id not in group.task_offsets:
-        # Members whose join could not be written left an entry.
-        for member_id in group.task_offsets.keys() - group.members.keys():
-            del group.task_offsets[member_id]
-    if info.api_version < _OFFSETS_MIN_VERSION and request.task_offsets is None:
-        group.task_offsets[request.member_id] = None
-        return False
-    known = group.task_offsets.get(request.member_id) or TaskOffsets()
-    group.task_offsets[request.member_id] = known
-    if request.task_offsets is not None:
-        known.offsets = _offsets(request.task_offsets)
-    if request.task_end_offsets is not None:
-        known.end_offsets = _offsets(request.task_end_offsets)
-    if not shard.task_assignors[config.assignor].uses_offsets:
-        return False
-    tasks = group.target.get(request.member_id, NO_TARGET_TASKS)
-    restoring = tasks.warmup | tasks.standby
-    before, known.caught_up = known.caught_up, known.caught_up_of(restoring, config.acceptable_recovery_lag)
-    if known.caught_up <= before:
-        return False
-
-    def on_failure(code: ErrorCode, now: Instant) -> GroupOutcome:
-        known.caught_up = before
-        return Outcome()
-
-    outcome.add(Outcome(on_failure=on_failure))
-    return True
-
-
-def _offsets(reported: Iterable[TaskOffset]) -> dict[TaskId, int]:
-    return {TaskId(each.subtopology_id, each.partition): each.offset for each in reported}
-
-
-def _request_shutdown(group: StreamsGroup, member_id: str) -> None:
-    if group.shutdown_requester is None:
-        group.shutdown_requester = member_id
-
-
-def _add_tasks(response: StreamsGroupHeartbeatResponse, member: StreamsMember) -> None:
-    response.active_tasks = _task_lists(member.assigned.active)
-    response.standby_tasks = _task_lists(member.assigned.standby)
-    response.warmup_tasks = _task_lists(member.assigned.warmup)
-
-
-def _task_lists(tasks: Iterable[TaskId]) -> list[TaskIds]:
-    return [
-        TaskIds(subtopology_id=subtopology_id, partitions=partitions)
-        for subtopology_id, partitions in by_subtopology(tasks).items()
-    ]
-
-
-def _add_endpoints(
-    shard: ShardState,
-    group: StreamsGroup,
-    request: StreamsGroupHeartbeatRequest,
-    response: StreamsGroupHeartbeatResponse,
-    member: StreamsMember,
-) -> None:
-    if group.endpoint_epoch != request.endpoint_information_epoch:
-        response.partitions_by_user_endpoint = endpoints.endpoint_partitions(group, member, shard.topics)
-    if shard.groups.get(group.group_id) is group:
-        # The epoch of a group that is being created is lost with this object.
-        response.endpoint_information_epoch = group.endpoint_epoch
-
-
-def _add_of_newer_version(
-    group: StreamsGroup,
-    topology: StreamsTopology,
-    config: StreamsGroupConfig,
-    member: StreamsMember,
-    info: RequestInfo,
-    response: StreamsGroupHeartbeatResponse,
-) -> None:
-    if info.api_version >= _OFFSETS_MIN_VERSION:
-        response.task_offset_interval_ms = config.task_offset_interval_ms
-        response.acceptable_recovery_lag = config.acceptable_recovery_lag
-    if info.api_version >= DESCRIPTION_MIN_VERSION:
-        response.topology_description_required = (
-            group.description is None or group.description[0] != topology.epoch
-        ) and member.topology_epoch == topology.epoch
-    if info.api_version >= MISSING_CLIENT_TAGS_MIN_VERSION:
-        missing = [tag for tag in config.rack_aware_tags if tag not in member.client_tags]
-        if missing and response.status is not None:
-            detail = f"The member has no value for these rack-aware client tags: {', '.join(missing)}"
-            response.status.append(status(StatusCode.MISSING_CLIENT_TAGS, detail))
-
-
 def _not_found(group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {group_id!r} does not exist")
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, not_found(group_id))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -61,7 +61,3 @@ def by_subtopology(tasks: Iterable[TaskId]) -> dict[str, list[int]]:
     for subtopology_id, partition in sorted(tasks):
         result.setdefault(subtopology_id, []).append(partition)
     return result
-
-
-def all_tasks(tasks: MemberTasks) -> Iterable[Set[TaskId]]:
-    return tasks.active, tasks.standby, tasks.warmup

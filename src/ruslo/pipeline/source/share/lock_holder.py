@@ -71,6 +71,8 @@ class LockHolder:
         self._held: dict[SharePartitionId, list[Held]] = {}
         self._unaccepted: dict[SharePartitionId, OffsetRanges] = {}
         self._clock = SystemClock()
+        self._turn = asyncio.Lock()
+        """Records must not be accepted while their renewal waits for the connection: it would fail."""
         self._cluster = client.new_cluster()
         self._client = ShareClient(
             self._cluster, group_id, tuple(topics), request_timeout_ms=client.request_timeout_ms
@@ -182,9 +184,10 @@ class LockHolder:
     async def finish(self, processed: Ranges) -> None:
         """Accept the records of a batch that is processed."""
         self.expect(processed)
-        accepted = await asyncio.gather(
-            *(self._accept(partition, ranges) for partition, ranges in processed.items())
-        )
+        async with self._turn:
+            accepted = await asyncio.gather(
+                *(self._accept(partition, ranges) for partition, ranges in processed.items())
+            )
         for partition, ranges in zip(processed, accepted, strict=True):
             left = difference(self._unaccepted.get(partition, ()), ranges)
             if left:
@@ -206,10 +209,11 @@ class LockHolder:
         return union((held.range.first, held.range.last) for held in accepted)
 
     async def _acknowledge_held(self, kind: AcknowledgeType) -> None:
-        held, self._held = self._held, {}
-        await asyncio.gather(
-            *(self._acknowledge(partition, ranges, kind) for partition, ranges in held.items())
-        )
+        async with self._turn:
+            held, self._held = self._held, {}
+            await asyncio.gather(
+                *(self._acknowledge(partition, ranges, kind) for partition, ranges in held.items())
+            )
 
     async def _acknowledge(
         self, partition: SharePartitionId, ranges: list[Held], kind: AcknowledgeType
@@ -266,7 +270,8 @@ class LockHolder:
             lock_ms = self._client.lock_timeout_ms or 1_000
             await asyncio.sleep(lock_ms / 1000 / _RENEWALS_PER_LOCK)
             for partition in list(self._held):
-                await self._renew(partition)
+                async with self._turn:
+                    await self._renew(partition)
 
     async def _renew(self, partition: SharePartitionId) -> None:
         ranges = [held for held in self._held.get(partition, ()) if held.renews]

@@ -14,14 +14,19 @@ from ruslo.cli.cluster.reassign.log_dir_targets import (
     start_moves,
     unfinished_moves,
 )
+from ruslo.cli.cluster.reassign.plan import propose
 from ruslo.cli.cluster.reassign.plan_file import Plan
 from ruslo.cli.cluster.reassign.progress import MoveState, wait_until_done
 from ruslo.cli.terminal.progress import Progress
 from ruslo.client.admin.admin import Admin
+from ruslo.client.admin.configs import Change, Resource
+from ruslo.client.admin.configs import Operation as ConfigOperation
 from ruslo.client.admin.topics import NewTopic
+from ruslo.client.views.replica_placement import ImpossiblePlacement
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.topics import TopicPartition
 from tests.support.brokers.live_cluster import LiveCluster
+from tests.support.brokers.live_node import until
 
 ROLES = {1: "broker,controller", 2: "broker"}
 MOVED, GROWN = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -58,6 +63,21 @@ async def test_replicas_of_several_brokers_get_their_directories(tmp_path: Path)
         assert [(each.state, each.log_dirs_pending) for each in statuses] == [(MoveState.DONE, ())] * 2
         assert await current_directories(admin, plan.log_dirs) == plan.log_dirs
         assert await unfinished_moves(admin, plan.log_dirs) == {}
+
+
+async def test_a_plan_avoids_brokers_with_cordoned_directories(tmp_path: Path) -> None:
+    async with two_brokers(tmp_path) as (cluster, admin):
+        drained = await propose(admin, [1], [], None, [])
+        assert set(drained.plan.values()) == {(2,)}
+        await admin.configs.alter(
+            Resource.broker(2), {"cordoned.log.dirs": Change(ConfigOperation.SET, str(tmp_path / "2b"))}
+        )
+        assert (await propose(admin, [1], [], None, [])).plan == drained.plan, "one directory is free"
+        await admin.configs.alter(Resource.broker(2), {"cordoned.log.dirs": Change(ConfigOperation.SET, "*")})
+        await until(lambda: all(each.cordoned for each in cluster.nodes[2].logs.directories))
+        with pytest.raises(ImpossiblePlacement, match="needs 1 replica"):
+            await propose(admin, [1], [], None, [])
+        assert (await propose(admin, [], [2], None, [])).plan == drained.plan, "the user names it"
 
 
 async def test_directories_are_checked_before_anything_moves(tmp_path: Path) -> None:

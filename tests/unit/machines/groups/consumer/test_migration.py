@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from ruslo.machines.groups.classic.group import ClassicGroup
+from ruslo.machines.groups.classic.group import ClassicGroup, ClassicState
 from ruslo.machines.groups.consumer.embedded import read_assignment
 from ruslo.machines.groups.consumer.group import ConsumerGroup
 from ruslo.machines.groups.settings import GroupSettings
@@ -337,7 +337,11 @@ x3
 c in generation 1
 """
     )
-    assert isinstance(transcript.bench.shard.state.groups["g"], ClassicGroup)
+    transcript.bench.advance(1)
+    group = transcript.bench.shard.state.groups["g"]
+    assert isinstance(group, ClassicGroup)
+    assert group.state is ClassicState.STABLE, "the assignment is the current one, so nothing has to move"
+    assert back.heartbeat() is ErrorCode.NONE
     assert a.heartbeat().error_code == ErrorCode.GROUP_ID_NOT_FOUND
     transcript.bench.reload()
     assert isinstance(transcript.bench.shard.state.groups["g"], ClassicGroup)

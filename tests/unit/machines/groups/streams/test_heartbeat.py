@@ -523,6 +523,29 @@ def replace_offset(offset: TaskOffset, value: int) -> TaskOffset:
     return TaskOffset(subtopology_id=offset.subtopology_id, partition=offset.partition, offset=value)
 
 
+def test_offsets_of_tasks_that_do_not_exist_are_dropped() -> None:
+    transcript = StreamsTranscript(topics=READY)
+    a = StreamThread(transcript, "a", version=1)
+    a.join()
+    known = TaskOffset(subtopology_id="1", partition=3, offset=7)
+    unknown = [
+        TaskOffset(subtopology_id=name, partition=index, offset=7)
+        for name, index in (("1", 4), ("1", -1), ("2", 0))
+    ]
+    a.report_offsets([known, *unknown], [*unknown, known])
+    (kept,) = group_of(transcript).task_offsets.values()
+    assert kept is not None
+    assert len(kept.offsets) == len(kept.end_offsets) == 1
+
+
+def test_an_old_version_may_report_end_offsets_alone() -> None:
+    transcript = StreamsTranscript(topics=READY)
+    a = StreamThread(transcript, "a")
+    a.join()
+    end = TaskOffset(subtopology_id="1", partition=3, offset=7)
+    assert a.heartbeat(task_end_offsets=[end]).error_code == ErrorCode.NONE
+
+
 def test_offsets_of_members_that_could_not_join_are_forgotten() -> None:
     transcript = StreamsTranscript()
     a = StreamThread(transcript, "a", stateless_topology(), version=1)
