@@ -77,7 +77,9 @@ class SharePartitionModel(RuleBasedStateMachine):
         )
         self.is_ordered = ordered
         self.not_before: dict[int, int] = {}
-        """When delayed records may be delivered, and released ones after their backoff."""
+        """When delayed records may be delivered."""
+        self.backoff_end: dict[int, int] = {}
+        """When this leader may deliver released records again."""
         self.uncopied: set[int] = set()
         """Undeliverable records that are not known to be in the dead-letter topic."""
         self.now = 0
@@ -185,7 +187,7 @@ class SharePartitionModel(RuleBasedStateMachine):
         ]
 
     def _check_time_and_order(self, offset: int) -> None:
-        time_ms = self.not_before.get(offset, 0)
+        time_ms = max(self.not_before.get(offset, 0), self.backoff_end.get(offset, 0))
         self.demand(time_ms <= self.now, NOT_TOO_EARLY, f"{offset} at {self.now}, not before {time_ms}")
         is_gap = offset in self.finished
         if self.is_ordered and not is_gap:
@@ -301,10 +303,11 @@ class SharePartitionModel(RuleBasedStateMachine):
         for offset, state in decided.items():
             self.locks.pop(offset, None)
             if state is RecordState.AVAILABLE:
-                self.not_before[offset] = self.now + self.settings.backoff_ms(self.counts[offset])
+                self.backoff_end[offset] = self.now + self.settings.backoff_ms(self.counts[offset])
             else:
                 self.finished.add(offset)
-            if state is RecordState.ARCHIVING:
+            is_deleted = offset < (self.log[0].first if self.log else self.log_end)
+            if state is RecordState.ARCHIVING and not is_deleted:
                 self.uncopied.add(offset)
             elif state is RecordState.ARCHIVED:
                 self.uncopied.discard(offset)
@@ -345,6 +348,7 @@ class SharePartitionModel(RuleBasedStateMachine):
         self.partition.advance_log_start(self.log[0].first if self.log else self.log_end)
         self.writes.clear()
         self.locks.clear()
+        self.backoff_end.clear()
         self.counts = {offset: count for offset, (_, count) in self.persisted.items()}
         self.uncopied.clear()
         for offset, (state, _) in self.persisted.items():

@@ -22,7 +22,7 @@ class ShareSettings:
     """Whether undeliverable records are copied to a dead-letter topic before they are archived (KIP-1191)."""
     retry_backoff_ms: int = 0
     """The wait before the second delivery of a record; it doubles with each further delivery."""
-    retry_backoff_max_ms: int = 0
+    retry_backoff_max_ms: int = 60_000
 
     @property
     def undeliverable_state(self) -> RecordState:

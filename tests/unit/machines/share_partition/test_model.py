@@ -110,9 +110,8 @@ def queues_of_keys_end_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KeyOrder, "finish", lambda self, first, last: [])
 
 
-def times_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Delayed records and those in their backoff are available at once."""
-    monkeypatch.setattr(SharePartition, "_wait", lambda self, at, until_ms: self._make_available(at))
+def there_is_no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SharePartition, "_back_off", lambda self, released, now_ms: None)
 
 
 def undeliverable_records_are_passed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +133,7 @@ def undeliverable_records_are_passed(monkeypatch: pytest.MonkeyPatch) -> None:
         (halves_are_rounded_up_to_nothing, None),
         (keys_are_forgotten, ORDER_OF_KEYS),
         (queues_of_keys_end_early, None),
-        (times_are_ignored, NOT_TOO_EARLY),
+        (there_is_no_backoff, NOT_TOO_EARLY),
         (undeliverable_records_are_passed, COPIED_FIRST),
     ],
 )
