@@ -69,7 +69,9 @@ def locks_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def the_start_offset_passes_released_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        InFlightRanges, "is_terminal", lambda self, at: self.state[at] != RecordState.ACQUIRED
+        InFlightRanges,
+        "is_terminal",
+        lambda self, at: self.state[at] not in (RecordState.ACQUIRED, RecordState.WAITING),
     )
 
 
