@@ -16,6 +16,7 @@ from ruslo.machines.share_partition.states import AcknowledgeType, AcquireMode, 
 from ruslo.machines.share_partition.values import (
     AcknowledgementBatch,
     AcquireLimits,
+    DeliveryRule,
     FetchedBatches,
     OffsetRange,
     ShareSettings,
@@ -31,9 +32,13 @@ NOTHING_LOST = "the start offset passes only records that need no further delive
 ONE_OWNER = "a locked record is not delivered to another member"
 EVERY_RECORD_DELIVERED = "every record is delivered until it is accepted, rejected or at its limit"
 LOCKS_ARE_KNOWN = "exactly the holder of an unexpired lock can acknowledge"
+ORDER_OF_KEYS = "a record is delivered when every earlier record of its key is finished"
+NOT_TOO_EARLY = "a record is not delivered before its time, nor during its backoff"
+COPIED_FIRST = "the start offset passes an undeliverable record when it is copied"
 COUNT_IS_RIGHT = "the delivery-complete count is the number of finished records in flight"
 
 LOCK_MS = 100
+KEYS = 4
 MEMBERS = ("m0", "m1")
 TYPES = st.lists(
     st.sampled_from([*AcknowledgeType, AcknowledgeType.RELEASE, AcknowledgeType.RELEASE]),
@@ -54,9 +59,29 @@ class Lock:
 
 
 class SharePartitionModel(RuleBasedStateMachine):
-    @initialize(limit=st.integers(2, 8), locks=st.integers(4, 40))
-    def start(self, limit: int, locks: int) -> None:
-        self.settings = ShareSettings(max_record_locks=locks, delivery_limit=limit, lock_duration_ms=LOCK_MS)
+    @initialize(
+        limit=st.integers(2, 8),
+        locks=st.integers(4, 40),
+        dead_letters=st.booleans(),
+        backoff_ms=st.sampled_from([0, 0, 30]),
+        ordered=st.booleans(),
+    )
+    def start(self, limit: int, locks: int, dead_letters: bool, backoff_ms: int, ordered: bool) -> None:
+        self.settings = ShareSettings(
+            max_record_locks=locks,
+            delivery_limit=limit,
+            lock_duration_ms=LOCK_MS,
+            has_dead_letters=dead_letters,
+            retry_backoff_ms=backoff_ms,
+            retry_backoff_max_ms=4 * backoff_ms,
+        )
+        self.is_ordered = ordered
+        self.not_before: dict[int, int] = {}
+        """When delayed records may be delivered."""
+        self.backoff_end: dict[int, int] = {}
+        """When this leader may deliver released records again."""
+        self.uncopied: set[int] = set()
+        """Undeliverable records that are not known to be in the dead-letter topic."""
         self.now = 0
         self.log: list[OffsetRange] = []
         self.log_end = 0
@@ -82,9 +107,12 @@ class SharePartitionModel(RuleBasedStateMachine):
     # -- the log ---------------------------------------------------------------------------------------------
 
     @rule(
-        sizes=st.lists(st.integers(1, 12), min_size=1, max_size=4), gap=st.integers(0, 2), abort=st.booleans()
+        sizes=st.lists(st.integers(1, 12), min_size=1, max_size=4),
+        gap=st.integers(0, 2),
+        abort=st.booleans(),
+        delay_ms=st.sampled_from([0, 0, 0, 150]),
     )
-    def produce(self, sizes: list[int], gap: int, abort: bool) -> None:
+    def produce(self, sizes: list[int], gap: int, abort: bool, delay_ms: int) -> None:
         for size in sizes:
             for offset in range(self.log_end, self.log_end + gap):
                 self.finished.add(offset)
@@ -95,6 +123,8 @@ class SharePartitionModel(RuleBasedStateMachine):
             if abort:
                 self.aborted.append(batch)
                 self.finished.update(range(batch.first, batch.last + 1))
+            if delay_ms:
+                self.not_before[batch.last] = self.now + delay_ms
             gap, abort = 0, False
 
     @precondition(lambda self: len(self.log) > 5)
@@ -103,6 +133,7 @@ class SharePartitionModel(RuleBasedStateMachine):
         batch = self.log.pop(0)
         self.finished.update(range(batch.last + 1))
         self.partition.advance_log_start(batch.last + 1)
+        self.uncopied -= set(range(batch.last + 1))
         for offset in [each for each in self.locks if each <= batch.last]:
             del self.locks[offset]
 
@@ -124,7 +155,7 @@ class SharePartitionModel(RuleBasedStateMachine):
         acquired = self.partition.acquire(
             member,
             AcquireLimits(max_records, batch_size, mode),
-            FetchedBatches(at, found, aborted),
+            FetchedBatches(at, found, aborted, self._rules(found)),
             self.now,
         )
         total = 0
@@ -139,11 +170,30 @@ class SharePartitionModel(RuleBasedStateMachine):
                     DELIVERY_LIMIT,
                     f"{offset}: {delivery_count}, expected {count}",
                 )
+                self._check_time_and_order(offset)
                 self.counts[offset] = count
                 self.locks[offset] = Lock(member, self.now + LOCK_MS)
                 total += 1
         if mode is AcquireMode.RECORD_LIMIT:
             self.demand(total <= max_records, "the record limit is strict", f"{total} of {max_records}")
+
+    def _rules(self, batches: list[OffsetRange]) -> list[DeliveryRule]:
+        delays = self.not_before
+        return [
+            DeliveryRule(offset, offset % KEYS if self.is_ordered else None, delays.get(offset, 0))
+            for first, last in batches
+            for offset in range(first, last + 1)
+            if self.is_ordered or offset in delays
+        ]
+
+    def _check_time_and_order(self, offset: int) -> None:
+        time_ms = max(self.not_before.get(offset, 0), self.backoff_end.get(offset, 0))
+        self.demand(time_ms <= self.now, NOT_TOO_EARLY, f"{offset} at {self.now}, not before {time_ms}")
+        is_gap = offset in self.finished
+        if self.is_ordered and not is_gap:
+            earlier = range(offset % KEYS, offset, KEYS)
+            open_ones = [each for each in earlier if each not in self.finished]
+            self.demand(not open_ones, ORDER_OF_KEYS, f"{offset} before {open_ones}")
 
     @precondition(lambda self: self.locks)
     @rule(data=st.data(), types=TYPES)
@@ -185,6 +235,8 @@ class SharePartitionModel(RuleBasedStateMachine):
                 decided[offset] = RecordState.ACKNOWLEDGED
             elif kind is AcknowledgeType.RELEASE:
                 decided[offset] = self._released(offset)
+            elif kind is AcknowledgeType.REJECT:
+                decided[offset] = self.settings.undeliverable_state
             else:
                 decided[offset] = RecordState.ARCHIVED
         self._begin(write, decided)
@@ -222,7 +274,20 @@ class SharePartitionModel(RuleBasedStateMachine):
 
     def _released(self, offset: int) -> RecordState:
         is_last = self.counts[offset] >= self.settings.delivery_limit
-        return RecordState.ARCHIVED if is_last else RecordState.AVAILABLE
+        return self.settings.undeliverable_state if is_last else RecordState.AVAILABLE
+
+    # -- dead letters ----------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.partition.undeliverable())
+    @rule(count=st.integers(1, 3))
+    def copy_dead_letters(self, count: int) -> None:
+        batches = [OffsetRange(first, last) for first, last, _, _ in self.partition.undeliverable()[:count]]
+        write = self.partition.archive(batches)
+        self.demand(write is not None, "undeliverable records can be archived")
+        assert write is not None
+        copied = _states(write)
+        self.demand(copied.keys() <= self.uncopied, "delivered records are not dead letters", str(write))
+        self.writes[write.write_id] = write, copied
 
     # -- writes and failover ---------------------------------------------------------------------------------
 
@@ -237,8 +302,15 @@ class SharePartitionModel(RuleBasedStateMachine):
     def _decide(self, decided: dict[int, RecordState]) -> None:
         for offset, state in decided.items():
             self.locks.pop(offset, None)
-            if state is not RecordState.AVAILABLE:
+            if state is RecordState.AVAILABLE:
+                self.backoff_end[offset] = self.now + self.settings.backoff_ms(self.counts[offset])
+            else:
                 self.finished.add(offset)
+            is_deleted = offset < (self.log[0].first if self.log else self.log_end)
+            if state is RecordState.ARCHIVING and not is_deleted:
+                self.uncopied.add(offset)
+            elif state is RecordState.ARCHIVED:
+                self.uncopied.discard(offset)
             if state is RecordState.ACKNOWLEDGED:
                 self.accepted.add(offset)
 
@@ -255,7 +327,7 @@ class SharePartitionModel(RuleBasedStateMachine):
         write, decided = self.writes.pop(write_id)
         if succeeds or reaches_log:
             self._persist(write)
-        self.partition.on_written(write_id, succeeds)
+        self.partition.on_written(write_id, succeeds, self.now)
         if succeeds:
             self._decide(decided)
             return
@@ -276,8 +348,12 @@ class SharePartitionModel(RuleBasedStateMachine):
         self.partition.advance_log_start(self.log[0].first if self.log else self.log_end)
         self.writes.clear()
         self.locks.clear()
+        self.backoff_end.clear()
         self.counts = {offset: count for offset, (_, count) in self.persisted.items()}
+        self.uncopied.clear()
         for offset, (state, _) in self.persisted.items():
+            if state == RecordState.ARCHIVING and offset >= self.partition.start_offset:
+                self.uncopied.add(offset)
             # A write that seemed to fail may have been persisted.
             if state != RecordState.AVAILABLE:
                 self.finished.add(offset)
@@ -301,6 +377,8 @@ class SharePartitionModel(RuleBasedStateMachine):
         self.demand(start >= self.start_seen, START_INCREASES, f"{start} after {self.start_seen}")
         lost = [offset for offset in range(self.start_seen, start) if offset not in self.finished]
         self.demand(not lost, NOTHING_LOST, str(lost))
+        uncopied = [offset for offset in self.uncopied if offset < start]
+        self.demand(not uncopied, COPIED_FIRST, str(uncopied))
         self.start_seen = start
 
     @invariant()
@@ -329,9 +407,13 @@ class SharePartitionModel(RuleBasedStateMachine):
         while self.writes:
             self.complete_write(True, True)
         for _ in range(2 * self.log_end + 2):
+            self.wait(2 * LOCK_MS)
             self.fetch("m0", 30, 5, AcquireMode.BATCH_OPTIMIZED, 5)
             for offset in sorted(self.locks):
                 self._acknowledge("m0", offset, 1, [AcknowledgeType.ACCEPT])
+                self.complete_write(True, True)
+            while self.partition.undeliverable():
+                self.copy_dead_letters(3)
                 self.complete_write(True, True)
         self.start_offset_is_right()
         left = [offset for first, last in self.log for offset in range(first, last + 1)]

@@ -16,6 +16,15 @@ class ShareGroupConfig:
     is_read_committed: bool
     offset_reset: str
     """``share.auto.offset.reset``."""
+    is_ordered_by_key: bool = False
+    """``ruslo.share.order=key``."""
+    delay_header: str = ""
+    """``ruslo.share.delay.header``; empty: records are not delayed."""
+
+    @property
+    def has_delivery_rules(self) -> bool:
+        """Whether records must be decoded to know when they may be delivered."""
+        return self.is_ordered_by_key or bool(self.delay_header)
 
 
 def share_group_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> ShareGroupConfig:
@@ -40,7 +49,11 @@ def share_group_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> Sh
             delivery_limit=number("share.delivery.count.limit"),
             lock_duration_ms=number("share.record.lock.duration.ms"),
             allows_renewal=bool(value("share.renew.acknowledge.enable")),
+            retry_backoff_ms=int(str(value("ruslo.share.retry.backoff.ms"))),
+            retry_backoff_max_ms=int(str(value("ruslo.share.retry.backoff.max.ms"))),
         ),
         is_read_committed=value("share.isolation.level") == "read_committed",
         offset_reset=str(value("share.auto.offset.reset")),
+        is_ordered_by_key=value("ruslo.share.order") == "key",
+        delay_header=str(value("ruslo.share.delay.header")),
     )

@@ -68,7 +68,7 @@ class SharePartitionManager:
         self._configs: dict[str, ShareGroupConfig] = {}
         """Of the groups in ``_by_group``."""
         loop = asyncio.get_running_loop()
-        self._writer = StateWriter(persister, self._on_written, loop.call_soon)
+        self._writer = StateWriter(persister, self._on_written, loop.call_soon, self.now_ms)
         self._loader = ShareLoader(persister, clock, self._on_loaded, self._on_load_failed, loop.call_soon)
         self._deadlines: Timers[LedSharePartition] = Timers()
         self._timer = DeadlineTimer(clock, self._deadlines.deadline_ms, self._expire_locks)
@@ -87,6 +87,9 @@ class SharePartitionManager:
 
     def now_ms(self) -> int:
         return self._clock.monotonic_ms()
+
+    def wall_ms(self) -> int:
+        return self._clock.now_ms()
 
     @property
     def is_enabled(self) -> bool:
@@ -309,8 +312,12 @@ class SharePartitionManager:
             if resource_type == GROUP and group_id in self._configs:
                 del self._configs[group_id]
                 config = self._configs[group_id] = self.config_of(group_id)
-                for led in self._by_group[group_id].values():
-                    led.configure(config)
+                for led in tuple(self._by_group[group_id].values()):
+                    if config.is_ordered_by_key and not led.config.is_ordered_by_key:
+                        # The order needs the keys of all records in flight, so it starts with none.
+                        self._unload(led, _unloaded(led))
+                    else:
+                        led.configure(config)
         if SHARE_VERSION in delta.changed_features and not self.is_enabled:
             self.sessions.clear()
             for led in tuple(self):

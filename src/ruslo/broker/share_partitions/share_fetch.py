@@ -9,14 +9,15 @@ another member has acquired meanwhile are not there any more, and it goes on wai
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ruslo.broker.partitions.purgatory import DelayedFetch
+from ruslo.broker.share_partitions.delivery_rules import MAX_DECODED_BYTES, delivery_rules
 from ruslo.broker.share_partitions.led_partition import LedSharePartition
 from ruslo.broker.share_partitions.log_batches import scan
-from ruslo.machines.share_partition.values import AcquireLimits, FetchedBatches
+from ruslo.machines.share_partition.values import AcquireLimits, DeliveryRule, FetchedBatches
 from ruslo.machines.share_session import TopicIdPartition
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
 from ruslo.protocol.share_fetch_response_codec import FetchedSharePartition
@@ -143,6 +144,8 @@ class ShareFetch:
 
     def _read(self, led: LedSharePartition, offset: int, max_bytes: int) -> None:
         partition = led.partition
+        if led.config.has_delivery_rules:
+            max_bytes = min(max_bytes, MAX_DECODED_BYTES)
         read = partition.read(
             offset, max_bytes, led.config.is_read_committed, at_least_one=not self._readable
         )
@@ -181,11 +184,15 @@ class ShareFetch:
             log = led.partition.log
             first, last = batches.ranges[0].first, batches.ranges[-1].last
             aborted = batches.aborted(log.aborted_transactions(first, last + 1))
+        now_ms = self._manager.now_ms()
+        rules: Sequence[DeliveryRule] = ()
+        if led.config.has_delivery_rules and batches.ends:
+            rules = delivery_rules(batches, led.config, now_ms, self._manager.wall_ms())
         acquired = machine.acquire(
             self._member,
             self._limits.acquire._replace(max_records=max_records),
-            FetchedBatches(offset, batches.ranges, aborted),
-            self._manager.now_ms(),
+            FetchedBatches(offset, batches.ranges, aborted, rules),
+            now_ms,
         )
         self._manager.changed(led)
         if not acquired:

@@ -38,6 +38,8 @@ class StateWriter:
     """Called after each write of a share-partition."""
     _run_soon: Callable[[Callable[[], None]], object]
     """``call_soon`` of the event loop."""
+    _now_ms: Callable[[], int]
+    """The clock of share-partitions."""
     _ready: dict[LedSharePartition, None] = field(default_factory=dict)
     """Share-partitions with queued writes and none in progress."""
     _tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
@@ -92,7 +94,7 @@ class StateWriter:
         machine = led.machine
         assert machine is not None
         for write, _ in done:
-            machine.on_written(write.write_id, error is None)
+            machine.on_written(write.write_id, error is None, self._now_ms())
         self._on_written(led, error)
         for _, written in done:
             if written is not None and not written.done():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ruslo.config.definition import (
     BOOLEAN,
     CLUSTER_WIDE,
+    LONG,
     MEDIUM,
     STRING,
     ConfigKey,
@@ -13,7 +14,7 @@ from ruslo.config.definition import (
 from ruslo.config.keys.broker import BROKER
 from ruslo.config.keys.group_coordinator import TASK_ASSIGNORS
 from ruslo.config.keys.inherited import inherited
-from ruslo.config.validators import OffsetReset, OneOf, Validator, at_least
+from ruslo.config.validators import OffsetReset, OneOf, Validator, at_least, between
 
 
 def _of_broker(name: str, validator: Validator | None = None) -> ConfigKey:
@@ -49,6 +50,15 @@ GROUP = ConfigTable("group", (
         "Deliver all records (read_uncommitted) or only committed ones (read_committed)."),
     ConfigKey("share.renew.acknowledge.enable", BOOLEAN, True, None, MEDIUM, CLUSTER_WIDE,
         "Let consumers renew the lock of a record."),
+    ConfigKey("ruslo.share.delay.header", STRING, "", None, MEDIUM, CLUSTER_WIDE,
+        "Header with the time from which a record of a share group is delivered: milliseconds since 1970, or "
+        "+milliseconds after its timestamp. Empty: no delay. Waiting records count as locked ones."),
+    ConfigKey("ruslo.share.order", STRING, "none", OneOf("none", "key"), MEDIUM, CLUSTER_WIDE,
+        "Order of delivery in a share group: none, or key: one record of a key in flight at a time."),
+    ConfigKey("ruslo.share.retry.backoff.max.ms", LONG, 60_000, between(0, 3_600_000), MEDIUM, CLUSTER_WIDE,
+        "Maximum of the wait that begins with ruslo.share.retry.backoff.ms."),
+    ConfigKey("ruslo.share.retry.backoff.ms", LONG, 0, between(0, 3_600_000), MEDIUM, CLUSTER_WIDE,
+        "Wait before the second delivery of a record in a share group, doubled with each delivery. 0: none."),
 ))
 # fmt: on
 

@@ -47,11 +47,14 @@ class Acquisition:
     ) -> None:
         self._ranges = ranges
         self._limit = settings.delivery_limit
+        self._undeliverable_state = settings.undeliverable_state
         self._halving_count = halving_count(settings.delivery_limit)
         self._member = member
         self._limits = limits
         self._deadline_ms = deadline_ms
         self.acquired: list[AcquiredRange] = []
+        self.undeliverable: list[OffsetRange] = []
+        """Records that have no delivery left."""
         self._count = 0
 
     def run(self, batches: Sequence[OffsetRange], first: int, last: int, max_records: int) -> None:
@@ -116,7 +119,7 @@ class Acquisition:
             attempts_left = self._attempts_left(each.delivery_count)
             if attempts_left <= 0:
                 # The delivery limit of the group was lowered.
-                self._set_archived(each.first, each.last)
+                self._end_delivery(each.first, each.last)
                 continue
             alone = attempts_left == 1 and self._limit > LIMIT_WITHOUT_SINGLE_DELIVERY
             if alone and count:
@@ -194,9 +197,10 @@ class Acquisition:
         self._count += last - first + 1
         self.acquired.append(AcquiredRange(first, last, delivery_count))
 
-    def _set_archived(self, first: int, last: int) -> None:
+    def _end_delivery(self, first: int, last: int) -> None:
         for at in self._ranges.divide(first, last):
-            self._ranges.set_state(at, RecordState.ARCHIVED)
+            self._ranges.set_state(at, self._undeliverable_state)
+        self.undeliverable.append(OffsetRange(first, last))
 
 
 def overlaps(acquired: Sequence[AcquiredRange], others: Sequence[OffsetRange]) -> list[OffsetRange]:

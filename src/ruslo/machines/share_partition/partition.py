@@ -8,9 +8,11 @@ event          what happens
 =============  ====================================================================================
 acquire        available records become acquired: a member holds their lock until a deadline
 acknowledge    acquired records of the member change to their new state once that is persisted
-expire_locks   records whose lock has expired become available again, or archived at the limit
+expire_locks   records whose lock has expired become available again, or undeliverable at the limit;
+               records that waited until now become available
 release        as acknowledge with RELEASE, for all records of a member that leaves
 on_written     the share coordinator has persisted a write, or the records return to acquired
+archive        undeliverable records are in the dead-letter topic: archive them
 =============  ====================================================================================
 
 The caller sends the writes of a share-partition to the share coordinator one after the other. The start
@@ -24,10 +26,10 @@ from collections.abc import Iterable, Sequence
 
 from ruslo.machines.share_partition.acknowledgements import check_batch, runs_of
 from ruslo.machines.share_partition.acquisition import Acquisition, overlaps, without
+from ruslo.machines.share_partition.key_order import KeyOrder
 from ruslo.machines.share_partition.ranges import NO_DEADLINE, NO_WRITE, InFlightRanges
 from ruslo.machines.share_partition.states import (
-    STATE_AFTER,
-    TERMINAL_STATES,
+    DELIVERED_STATES,
     AcknowledgeType,
     RecordState,
 )
@@ -36,6 +38,7 @@ from ruslo.machines.share_partition.values import (
     AcknowledgementBatch,
     AcquiredRange,
     AcquireLimits,
+    DeliveryRule,
     FetchedBatches,
     Locks,
     OffsetRange,
@@ -61,7 +64,8 @@ class SharePartition:
         self._first_available = start_offset
         """No offset before this one is available."""
         self._deadline_ms = NO_DEADLINE
-        """No lock expires before this time."""
+        """No lock expires, and no record becomes available, before this time."""
+        self._key_order = KeyOrder()
         self._advance()
 
     # -- reading ---------------------------------------------------------------------------------------------
@@ -90,7 +94,7 @@ class SharePartition:
         ranges = self._ranges
         targets = bytes(ranges.target)
         count = 0
-        for state in TERMINAL_STATES:
+        for state in DELIVERED_STATES:
             at = targets.find(state)
             while at >= 0:
                 count += ranges.last(at) - ranges.first[at] + 1
@@ -102,12 +106,11 @@ class SharePartition:
         if not len(ranges):
             return Locks(0, None, 0)
         acquired = RecordState.ACQUIRED
-        records = sum(
-            ranges.last(at) - ranges.first[at] + 1
-            for at, state in enumerate(ranges.state)
-            if state == acquired
-        )
-        first = min(ranges.deadline_ms)
+        records, first = 0, NO_DEADLINE
+        for at, state in enumerate(ranges.state):
+            if state == acquired:
+                records += ranges.last(at) - ranges.first[at] + 1
+                first = min(first, ranges.deadline_ms[at])
         return Locks(records, None if first == NO_DEADLINE else first, max(ranges.count))
 
     def next_fetch_offset(self) -> int:
@@ -126,6 +129,17 @@ class SharePartition:
     def deadline_ms(self) -> int | None:
         """The time for the next ``expire_locks``."""
         return None if self._deadline_ms == NO_DEADLINE else self._deadline_ms
+
+    def undeliverable(self) -> list[StateBatch]:
+        """The records that must be copied to the dead-letter topic, and archived then."""
+        ranges = self._ranges
+        if RecordState.ARCHIVING not in ranges.state:
+            return []
+        return [
+            StateBatch(ranges.first[at], ranges.last(at), state, ranges.count[at])
+            for at, state in enumerate(ranges.state)
+            if state == RecordState.ARCHIVING and ranges.write[at] == NO_WRITE
+        ]
 
     # -- acquire ---------------------------------------------------------------------------------------------
 
@@ -149,9 +163,12 @@ class SharePartition:
         acquisition = Acquisition(ranges, self.settings, member, limits, deadline_ms)
         acquisition.run(batches, max(batches[0].first, ranges.start), last, max_records)
         acquired = acquisition.acquired
+        self._finish(acquisition.undeliverable)
         if fetched.aborted:
             self._archive_aborted(acquired, fetched.aborted)
             acquired = without(acquired, fetched.aborted)
+        if fetched.rules and acquired:
+            acquired = self._hold_back(acquired, fetched.rules, now_ms)
         if acquired:
             self._deadline_ms = min(self._deadline_ms, deadline_ms)
             ranges.merge(acquired[0].first, acquired[-1].last)
@@ -163,15 +180,81 @@ class SharePartition:
         ranges = self._ranges
         first, last = max(fetch_offset, ranges.start), min(base_offset, ranges.end) - 1
         if first <= last:
+            compacted: list[OffsetRange] = []
             for at in ranges.divide(first, last):
-                if ranges.is_available(at):
+                if ranges.is_available(at) or ranges.state[at] == RecordState.WAITING:
                     ranges.set_state(at, RecordState.ARCHIVED)
+                    compacted.append(OffsetRange(ranges.first[at], ranges.last(at)))
+            self._finish(compacted)
             ranges.merge(first, last)
 
     def _archive_aborted(self, acquired: Sequence[AcquiredRange], aborted: Sequence[OffsetRange]) -> None:
-        for first, last in overlaps(acquired, aborted):
+        undelivered = overlaps(acquired, aborted)
+        for first, last in undelivered:
             for at in self._ranges.divide(first, last):
                 self._ranges.set_state(at, RecordState.ARCHIVED)
+        self._finish(undelivered)
+
+    # -- records that wait -----------------------------------------------------------------------------------
+
+    def _hold_back(
+        self, acquired: Sequence[AcquiredRange], rules: Sequence[DeliveryRule], now_ms: int
+    ) -> list[AcquiredRange]:
+        """Let acquired records wait whose time has not come, or that have an earlier one of their key."""
+        waiting: list[OffsetRange] = []
+        following = 0
+        for offset, key, not_before_ms in rules:
+            while following < len(acquired) and acquired[following].last < offset:
+                following += 1
+            if following == len(acquired):
+                break
+            if offset < acquired[following].first:
+                continue
+            is_first = key is None or self._key_order.add(offset, key)
+            if is_first and not_before_ms <= now_ms:
+                continue
+            (at,) = self._ranges.divide(offset, offset)
+            self._ranges.count[at] -= 1
+            self._wait(at, not_before_ms if is_first else NO_DEADLINE)
+            waiting.append(OffsetRange(offset, offset))
+        return without(acquired, waiting)
+
+    def _wait(self, at: int, until_ms: int) -> None:
+        self._ranges.set_state(at, RecordState.WAITING)
+        self._ranges.deadline_ms[at] = until_ms
+        self._deadline_ms = min(self._deadline_ms, until_ms)
+
+    def _back_off(self, released: Iterable[int], now_ms: int) -> None:
+        """Let released records wait before their next delivery."""
+        if self.settings.retry_backoff_ms:
+            for at in released:
+                if self._ranges.state[at] == RecordState.AVAILABLE:
+                    self._wait(at, now_ms + self.settings.backoff_ms(self._ranges.count[at]))
+
+    def _finished(self, changed: Iterable[int]) -> list[OffsetRange]:
+        """The ranges among these that are never delivered again; only groups with an order need them."""
+        if not self._key_order:
+            return []
+        ranges = self._ranges
+        return [
+            OffsetRange(ranges.first[at], ranges.last(at))
+            for at in changed
+            if ranges.state[at] in DELIVERED_STATES
+        ]
+
+    def _finish(self, finished: Iterable[OffsetRange]) -> None:
+        """No record of these ranges is delivered again: records of the same keys may follow."""
+        if not self._key_order:
+            return
+        ranges = self._ranges
+        for first, last in finished:
+            for offset in self._key_order.finish(first, last):
+                if not ranges.start <= offset < ranges.end:
+                    continue
+                (at,) = ranges.divide(offset, offset)
+                if ranges.state[at] == RecordState.WAITING:
+                    ranges.set_state(at, RecordState.AVAILABLE)
+                    self._first_available = min(self._first_available, offset)
 
     # -- acknowledge, release and expiry ---------------------------------------------------------------------
 
@@ -212,11 +295,30 @@ class SharePartition:
                 changed.append(OffsetRange(ranges.first[at], ranges.last(at)))
         return self._write(write_id, changed)
 
-    def expire_locks(self, now_ms: int) -> StateWrite | None:
-        """Release the locks whose deadline has passed. That does not wait for the write to be persisted."""
+    def archive(self, batches: Iterable[OffsetRange]) -> StateWrite | None:
+        """Archive undeliverable records after their copy; None if the log has deleted them meanwhile."""
         ranges = self._ranges
-        write = ranges.write
+        write_id = self._new_write_id()
+        changed: list[OffsetRange] = []
+        for first, last in batches:
+            if last < ranges.start or not len(ranges):
+                continue
+            for at in ranges.divide(max(first, ranges.start), last):
+                if ranges.state[at] == RecordState.ARCHIVING and ranges.write[at] == NO_WRITE:
+                    ranges.write[at] = write_id
+                    ranges.target[at] = RecordState.ARCHIVED
+                    changed.append(OffsetRange(ranges.first[at], ranges.last(at)))
+        return self._write(write_id, changed)
+
+    def expire_locks(self, now_ms: int) -> StateWrite | None:
+        """Release the locks whose deadline has passed. That does not wait for the write to be persisted.
+
+        Records that waited until now become available, which is not persisted.
+        """
+        ranges = self._ranges
+        state, write = ranges.state, ranges.write
         expired: list[int] = []
+        locks: list[int] = []
         soonest = NO_DEADLINE
         for at, deadline_ms in enumerate(ranges.deadline_ms):
             # If a write is in progress and fails, ``on_written`` sets the timer again.
@@ -224,19 +326,26 @@ class SharePartition:
                 continue
             if deadline_ms > now_ms:
                 soonest = min(soonest, deadline_ms)
+                continue
+            expired.append(at)
+            if state[at] == RecordState.WAITING:
+                ranges.target[at] = RecordState.AVAILABLE
             else:
-                expired.append(at)
+                ranges.target[at] = self._limited(at, RecordState.AVAILABLE)
+                locks.append(at)
         self._deadline_ms = soonest
         if not expired:
             return None
-        for at in expired:
-            ranges.target[at] = self._limited(at, RecordState.AVAILABLE)
         ranges.complete(expired)
         first, last = ranges.first[expired[0]], ranges.last(expired[-1])
         self._first_available = min(self._first_available, first)
-        write_id = self._new_write_id()
-        self._writes[write_id] = []
-        state_write = self._state_write(write_id, expired)
+        state_write = None
+        if locks:
+            write_id = self._new_write_id()
+            self._writes[write_id] = []
+            state_write = self._state_write(write_id, locks)
+        self._back_off(locks, now_ms)
+        self._finish(self._finished(locks))
         ranges.merge(first, last)
         return state_write
 
@@ -254,7 +363,7 @@ class SharePartition:
             if run.type is AcknowledgeType.RENEW:
                 renewed.append(run)
             else:
-                state = STATE_AFTER[run.type]
+                state = self._state_after(run.type)
                 for at in range(begin, end):
                     ranges.write[at] = write_id
                     ranges.target[at] = self._limited(at, state)
@@ -283,8 +392,16 @@ class SharePartition:
     def _limited(self, at: int, state: RecordState) -> RecordState:
         """A record does not become available after its last delivery."""
         if state is RecordState.AVAILABLE and self._ranges.count[at] >= self.settings.delivery_limit:
-            return RecordState.ARCHIVED
+            return self.settings.undeliverable_state
         return state
+
+    def _state_after(self, kind: AcknowledgeType) -> RecordState:
+        """The state of a record after its acknowledgement. RENEW does not change it."""
+        if kind is AcknowledgeType.ACCEPT:
+            return RecordState.ACKNOWLEDGED
+        if kind is AcknowledgeType.RELEASE:
+            return RecordState.AVAILABLE
+        return self.settings.undeliverable_state if kind is AcknowledgeType.REJECT else RecordState.ARCHIVED
 
     def _renew(self, runs: Iterable[TypeRun], now_ms: int) -> None:
         ranges = self._ranges
@@ -325,7 +442,7 @@ class SharePartition:
         batches.append(StateBatch(first, last, state, count))
         return StateWrite(write_id, self.start_offset, self.delivery_complete_count, batches)
 
-    def on_written(self, write_id: int, persisted: bool) -> None:
+    def on_written(self, write_id: int, persisted: bool, now_ms: int) -> None:
         """The write is persisted, or it is unknown whether it is.
 
         After a failure the records are acquired as before, and their locks may have expired meanwhile.
@@ -338,6 +455,8 @@ class SharePartition:
             released = next((at for at in written if ranges.state[at] == RecordState.AVAILABLE), None)
             if released is not None:
                 self._first_available = min(self._first_available, ranges.first[released])
+            self._back_off(written, now_ms)
+            self._finish(self._finished(written))
         else:
             self._revert(write_id, changed)
         self._merge(changed)
@@ -372,7 +491,9 @@ class SharePartition:
     def advance_log_start(self, log_start_offset: int) -> None:
         """Forget records that the log has deleted. Acknowledgements of them succeed without effect."""
         if log_start_offset > self.start_offset:
+            deleted = OffsetRange(self.start_offset, log_start_offset - 1)
             self._ranges.remove_before(log_start_offset)
+            self._finish([deleted])
             self._advance()
 
     def _advance(self) -> None:
@@ -383,6 +504,7 @@ class SharePartition:
             count += 1
         if count:
             ranges.remove_before(ranges.first[count] if count < len(ranges) else ranges.end)
+            self._key_order.remove_before(ranges.start)
 
 
 def _loaded(start_offset: int, batches: Sequence[StateBatch]) -> InFlightRanges:

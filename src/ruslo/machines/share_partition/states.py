@@ -6,14 +6,19 @@ from enum import IntEnum
 
 
 class RecordState(IntEnum):
-    """The values are those of the persisted state; Kafka skips 3."""
+    """The values are those of the persisted state, except WAITING."""
 
+    WAITING = -1
+    """The record can be delivered later: its time has not come, or an earlier record of its key is in flight.
+    It is persisted as AVAILABLE."""
     AVAILABLE = 0
     """The record can be delivered, again or for the first time."""
     ACQUIRED = 1
     """A consumer holds the acquisition lock of the record. This state is never persisted."""
     ACKNOWLEDGED = 2
     """A consumer processed the record; it is never delivered again."""
+    ARCHIVING = 3
+    """The record is undeliverable, and is being copied to the dead-letter topic of the group (KIP-1191)."""
     ARCHIVED = 4
     """The record is never delivered again: rejected, a gap, aborted, or its delivery limit is reached."""
 
@@ -37,11 +42,6 @@ class AcquireMode(IntEnum):
 
 
 TERMINAL_STATES = frozenset({RecordState.ACKNOWLEDGED, RecordState.ARCHIVED})
-
-STATE_AFTER = {
-    AcknowledgeType.GAP: RecordState.ARCHIVED,
-    AcknowledgeType.ACCEPT: RecordState.ACKNOWLEDGED,
-    AcknowledgeType.RELEASE: RecordState.AVAILABLE,
-    AcknowledgeType.REJECT: RecordState.ARCHIVED,
-}
-"""The state of a record after its acknowledgement. RENEW does not change it."""
+"""The start offset moves past records in these states."""
+DELIVERED_STATES = TERMINAL_STATES | {RecordState.ARCHIVING}
+"""Records in these states are never delivered again."""

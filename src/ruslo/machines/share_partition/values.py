@@ -18,6 +18,21 @@ class ShareSettings:
     delivery_limit: int = 5
     lock_duration_ms: int = 30_000
     allows_renewal: bool = True
+    has_dead_letters: bool = False
+    """Whether undeliverable records are copied to a dead-letter topic before they are archived (KIP-1191)."""
+    retry_backoff_ms: int = 0
+    """The wait before the second delivery of a record; it doubles with each further delivery."""
+    retry_backoff_max_ms: int = 60_000
+
+    @property
+    def undeliverable_state(self) -> RecordState:
+        return RecordState.ARCHIVING if self.has_dead_letters else RecordState.ARCHIVED
+
+    def backoff_ms(self, delivery_count: int) -> int:
+        """The wait before a record that was delivered so often is delivered again."""
+        if self.retry_backoff_ms == 0:
+            return 0
+        return min(self.retry_backoff_ms << min(delivery_count - 1, 32), self.retry_backoff_max_ms)
 
 
 class Locks(NamedTuple):
@@ -50,6 +65,16 @@ class AcquireLimits(NamedTuple):
     mode: AcquireMode = AcquireMode.BATCH_OPTIMIZED
 
 
+class DeliveryRule(NamedTuple):
+    """What a group demands for the delivery of one record."""
+
+    offset: int
+    key: int | None
+    """A hash of the record's key; records with equal hashes are delivered one after the other."""
+    not_before_ms: int
+    """On the clock of the share-partition; 0: no delay."""
+
+
 class FetchedBatches(NamedTuple):
     """What the log returned at the next fetch offset."""
 
@@ -58,6 +83,8 @@ class FetchedBatches(NamedTuple):
     """The offsets of the batches, in order; the first one may begin before the fetch offset."""
     aborted: Sequence[OffsetRange] = ()
     """Batches of aborted transactions, in order. A group with read_committed does not deliver them."""
+    rules: Sequence[DeliveryRule] = ()
+    """The records that must be delivered in the order of their keys, or not before a time; in order."""
 
 
 class AcknowledgementBatch(NamedTuple):
@@ -94,4 +121,6 @@ class TypeRun(NamedTuple):
     type: AcknowledgeType
 
 
-PERSISTED_STATES = frozenset({RecordState.AVAILABLE, RecordState.ACKNOWLEDGED, RecordState.ARCHIVED})
+PERSISTED_STATES = frozenset(
+    {RecordState.AVAILABLE, RecordState.ACKNOWLEDGED, RecordState.ARCHIVING, RecordState.ARCHIVED}
+)

@@ -57,7 +57,7 @@ class Machine:
     def __init__(self) -> None:
         self.written: list[tuple[int, bool]] = []
 
-    def on_written(self, write_id: int, persisted: bool) -> None:
+    def on_written(self, write_id: int, persisted: bool, now_ms: int) -> None:
         self.written.append((write_id, persisted))
 
 
@@ -66,7 +66,7 @@ class Bench:
         persister: Any = Persister()
         self.persister = persister
         self.notes: list[tuple[int, ErrorCode | None]] = []
-        self.writer = StateWriter(persister, self._on_written, asyncio.get_running_loop().call_soon)
+        self.writer = StateWriter(persister, self._on_written, asyncio.get_running_loop().call_soon, int)
 
     def _on_written(self, led: LedSharePartition, error: KafkaError | None) -> None:
         self.notes.append((led.key.partition, None if error is None else error.code))

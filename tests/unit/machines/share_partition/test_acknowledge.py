@@ -60,7 +60,7 @@ def test_each_type_has_its_state() -> None:
     # Nothing changes before the write is persisted, except that the records count as complete.
     assert (write.start_offset, write.delivery_complete_count) == (0, 3)
     assert (partition.start_offset, partition.next_fetch_offset()) == (0, 5)
-    partition.on_written(write.write_id, True)
+    partition.on_written(write.write_id, True, 0)
     assert (partition.start_offset, partition.next_fetch_offset()) == (2, 2)
     assert partition.delivery_complete_count == 1
 
@@ -71,14 +71,14 @@ def test_one_type_is_for_the_whole_range_and_neighbours_are_joined() -> None:
     write = partition.acknowledge("m", batches, 0)
     assert write is not None
     assert [tuple(each) for each in write.batches] == [(0, 9, 2, 1)]
-    partition.on_written(write.write_id, True)
+    partition.on_written(write.write_id, True, 0)
     assert (partition.start_offset, partition.end_offset, partition.in_flight) == (10, 10, 0)
 
 
 def test_a_write_that_fails_is_reverted() -> None:
     partition = acquired(9)
     write = acknowledge(partition, 0, 4, ACCEPT)
-    partition.on_written(write.write_id, False)
+    partition.on_written(write.write_id, False, 0)
     assert partition.delivery_complete_count == 0
     assert len(partition._ranges) == 1
     # The member still holds the locks, until their deadline.
@@ -86,7 +86,7 @@ def test_a_write_that_fails_is_reverted() -> None:
     expired = partition.expire_locks(LOCK_MS)
     assert expired is not None
     assert [tuple(each) for each in expired.batches] == [(5, 9, 0, 1)]
-    partition.on_written(again.write_id, False)
+    partition.on_written(again.write_id, False, 0)
     assert partition.deadline_ms() == LOCK_MS
     expired = partition.expire_locks(LOCK_MS)
     assert expired is not None
@@ -103,7 +103,7 @@ def test_only_the_holder_of_the_lock_acknowledges_and_only_once() -> None:
         with pytest.raises(KafkaError, match="Offset 2 cannot be acknowledged: it is not acquired"):
             partition.acknowledge("m", [one], 0)
         if write.write_id in partition._writes:
-            partition.on_written(write.write_id, True)
+            partition.on_written(write.write_id, True, 0)
 
 
 def test_impossible_requests_change_nothing() -> None:
@@ -129,7 +129,7 @@ def test_acknowledgements_before_the_start_offset_succeed_without_effect() -> No
     assert [tuple(each) for each in write.batches] == [(5, 5, 0, 1), (6, 6, 2, 1)]
     # The log deletes records while the write is in progress.
     partition.advance_log_start(6)
-    partition.on_written(write.write_id, True)
+    partition.on_written(write.write_id, True, 0)
     assert partition.start_offset == 7
     partition.advance_log_start(100)
     assert (partition.start_offset, partition.end_offset, partition.next_fetch_offset()) == (100, 100, 100)
@@ -168,7 +168,7 @@ def test_locks_expire_at_their_deadline_without_waiting_for_the_write() -> None:
     assert [tuple(each) for each in write.batches] == [(0, 4, 0, 1)]
     assert partition.deadline_ms() == LOCK_MS + 10
     assert fetch(partition, 4, "other", LOCK_MS) == 5
-    partition.on_written(write.write_id, False)
+    partition.on_written(write.write_id, False, 0)
     assert partition.next_fetch_offset() == 10
 
 
@@ -178,7 +178,7 @@ def test_the_last_delivery_ends_in_the_archive() -> None:
     assert fetch(partition, 0, "m", LOCK_MS) == 1
     write = acknowledge(partition, 0, 0, RELEASE)
     assert [tuple(each) for each in write.batches] == [(0, 0, 4, 2)]
-    partition.on_written(write.write_id, True)
+    partition.on_written(write.write_id, True, 0)
     assert partition.start_offset == 1
 
 
@@ -190,8 +190,8 @@ def test_a_member_that_leaves_releases_its_records() -> None:
     assert released is not None
     assert [tuple(each) for each in released.batches] == [(2, 4, 0, 1)]
     assert partition.release("m") is None
-    partition.on_written(write.write_id, True)
+    partition.on_written(write.write_id, True, 0)
     assert (partition.start_offset, partition.next_fetch_offset()) == (2, 10)
-    partition.on_written(released.write_id, True)
+    partition.on_written(released.write_id, True, 0)
     assert partition.next_fetch_offset() == 2
     assert partition.acknowledge("other", [AcknowledgementBatch(5, 9, [ACCEPT])], 0) is not None

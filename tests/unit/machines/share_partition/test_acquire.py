@@ -46,7 +46,7 @@ def acquire(
 def release(partition: SharePartition, member: str = "m") -> None:
     write = partition.release(member)
     assert write is not None
-    partition.on_written(write.write_id, True)
+    partition.on_written(write.write_id, True, 0)
 
 
 def test_new_records_are_acquired_from_the_end_offset() -> None:
@@ -177,7 +177,8 @@ def test_loaded_state_has_gaps_that_are_delivered_within_the_limits() -> None:
         StateBatch(4, 6, 0, 1),
         StateBatch(9, 8, 0, 1),
         StateBatch(9, 9, RecordState.ACQUIRED, 1),
-        StateBatch(9, 9, 3, 1),
+        StateBatch(9, 9, RecordState.WAITING, 1),
+        StateBatch(9, 9, 5, 1),
         StateBatch(9, 9, 0, -1),
     ],
 )
@@ -207,7 +208,7 @@ def test_a_record_in_flight_takes_little_memory() -> None:
     write = partition.acknowledge("m", [AcknowledgementBatch(0, count - 1, types)], 0)
     assert write is not None
     assert len(write.batches) == count
-    partition.on_written(write.write_id, True)
+    partition.on_written(write.write_id, True, 0)
     ranges = partition._ranges
     assert len(ranges) == count
     size = sum(sys.getsizeof(getattr(ranges, name)) for name in ranges.__slots__)
@@ -220,5 +221,5 @@ def test_a_record_in_flight_takes_little_memory() -> None:
         ]
     write = partition.acknowledge("m", [AcknowledgementBatch(at, at, [1]) for at in range(2, count, 2)], 0)
     assert write is not None
-    partition.on_written(write.write_id, True)
+    partition.on_written(write.write_id, True, 0)
     assert len(ranges) == 2

@@ -23,7 +23,7 @@ def test_locks_by_the_records_that_members_hold() -> None:
     release = AcknowledgementBatch(0, 1, [AcknowledgeType.RELEASE])
     write = partition.acknowledge("a", [release], now_ms=400)
     assert write is not None
-    partition.on_written(write.write_id, True)
+    partition.on_written(write.write_id, True, 0)
     assert partition.locks() == Locks(6, 1100, 1)
     partition.acquire("b", strict._replace(max_records=1), batches, now_ms=500)
     assert partition.locks() == Locks(7, 1100, 2)

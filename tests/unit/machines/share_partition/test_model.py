@@ -11,13 +11,17 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from ruslo.machines.share_partition import acquisition, partition
 from ruslo.machines.share_partition.acquisition import Acquisition
+from ruslo.machines.share_partition.key_order import KeyOrder
 from ruslo.machines.share_partition.partition import SharePartition
 from ruslo.machines.share_partition.ranges import InFlightRanges
-from ruslo.machines.share_partition.states import RecordState
+from ruslo.machines.share_partition.states import DELIVERED_STATES, RecordState
 from tests.support.machines.share_partition_model import (
+    COPIED_FIRST,
     DELIVERY_LIMIT,
     LOCKS_ARE_KNOWN,
+    NOT_TOO_EARLY,
     NOTHING_LOST,
+    ORDER_OF_KEYS,
     InvariantBrokenError,
     SharePartitionModel,
 )
@@ -42,7 +46,9 @@ def failed_writes_are_not_reverted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A record counts as acknowledged although that was never persisted."""
     real = SharePartition.on_written
     monkeypatch.setattr(
-        SharePartition, "on_written", lambda self, write_id, persisted: real(self, write_id, True)
+        SharePartition,
+        "on_written",
+        lambda self, write_id, persisted, now_ms: real(self, write_id, True, now_ms),
     )
 
 
@@ -63,7 +69,9 @@ def locks_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def the_start_offset_passes_released_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        InFlightRanges, "is_terminal", lambda self, at: self.state[at] != RecordState.ACQUIRED
+        InFlightRanges,
+        "is_terminal",
+        lambda self, at: self.state[at] not in (RecordState.ACQUIRED, RecordState.WAITING),
     )
 
 
@@ -94,6 +102,25 @@ def halves_are_rounded_up_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Acquisition, "_acquire_again", lambda self, group, max_records: None)
 
 
+def keys_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next record of a key is delivered while the one before is in flight."""
+    monkeypatch.setattr(KeyOrder, "add", lambda self, offset, key: True)
+
+
+def queues_of_keys_end_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that waits for its key is never delivered."""
+    monkeypatch.setattr(KeyOrder, "finish", lambda self, first, last: [])
+
+
+def there_is_no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SharePartition, "_back_off", lambda self, released, now_ms: None)
+
+
+def undeliverable_records_are_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start offset passes records before they are in the dead-letter topic."""
+    monkeypatch.setattr(InFlightRanges, "is_terminal", lambda self, at: self.state[at] in DELIVERED_STATES)
+
+
 @pytest.mark.parametrize(
     ("mutant", "broken"),
     [
@@ -106,6 +133,10 @@ def halves_are_rounded_up_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         (every_range_is_acquired, None),
         (aborted_records_are_lost_with_their_neighbours, None),
         (halves_are_rounded_up_to_nothing, None),
+        (keys_are_forgotten, ORDER_OF_KEYS),
+        (queues_of_keys_end_early, None),
+        (there_is_no_backoff, NOT_TOO_EARLY),
+        (undeliverable_records_are_passed, COPIED_FIRST),
     ],
 )
 def test_mutants_are_caught(mutant: Mutant, broken: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
