@@ -107,8 +107,6 @@ def _heartbeat(
     bumps = updated != member if request.instance_id is None else _matters_to_others(group, member, updated)
     bumps = store_reports(shard, group, request, info, config, outcome) or bumps
     group_epoch, configured = _refresh(shard, group, topology, config, owned, outcome, bumps=bumps)
-    reported = group.task_offsets[member_id]
-    if reported is not None and (request.task_offsets or request.task_end_offsets):
     if (reported := group.task_offsets.get(member_id)) is not None:
         # A client could send offsets of any number of tasks.
         reported.keep(configured.has_task)

@@ -39,7 +39,6 @@ def store_reports(
         # Members whose join could not be written left an entry.
         for member_id in group.task_offsets.keys() - group.members.keys():
             del group.task_offsets[member_id]
-    if info.api_version < OFFSETS_MIN_VERSION and request.task_offsets is None:
     has_offsets = request.task_offsets is not None or request.task_end_offsets is not None
     if info.api_version < OFFSETS_MIN_VERSION and not has_offsets:
         group.task_offsets[request.member_id] = None
