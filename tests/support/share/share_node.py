@@ -52,9 +52,11 @@ def require_share_groups(bootstrap: str) -> None:
         pytest.skip("the broker does not serve share groups")
 
 
-def new_topic(bootstrap: str, partitions: int = 1, replicas: int = 1, **config: str) -> str:
+def new_topic(
+    bootstrap: str, partitions: int = 1, replicas: int = 1, *, name: str | None = None, **config: str
+) -> str:
     """Create a topic; configs are given with underscores."""
-    topic = f"share-{uuid.uuid4().hex[:8]}"
+    topic = name or f"share-{uuid.uuid4().hex[:8]}"
     settings = {name.replace("_", "."): value for name, value in config.items()}
 
     async def create() -> None:

@@ -31,6 +31,14 @@ def share_families(shares: SharePartitionManager) -> Iterator[Family]:
         catalog.SHARE_PARTITION_LOAD_TIME, histogram_samples(counters.load_times, {}, MILLISECOND_NS)
     )
     yield single(catalog.EXPIRED_SHARE_FETCHES, counters.expired_fetches)
+    for metric, by_group in (
+        (catalog.DEAD_LETTERS, counters.dead_letters),
+        (catalog.DEAD_LETTER_REQUESTS, counters.dead_letter_requests),
+        (catalog.LOST_DEAD_LETTERS, counters.lost_dead_letters),
+    ):
+        yield Family(
+            metric, [Sample(labels_text({"group": group}), count) for group, count in by_group.items()]
+        )
     rows = [
         (
             labels_text(

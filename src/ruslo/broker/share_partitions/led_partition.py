@@ -52,6 +52,10 @@ class LedSharePartition:
     """Fetches that wait for records of this share-partition to become available."""
     queued_writes: deque[QueuedWrite] = field(default_factory=deque)
     writes_in_progress: list[QueuedWrite] = field(default_factory=list)
+    is_copying: bool = False
+    """Whether undeliverable records are being copied to the dead-letter topic."""
+    rejected: set[int] = field(default_factory=set)
+    """Offsets that a member has rejected and that are not archived yet, if the group has dead letters."""
     lock_timeouts: int = 0
     """Records whose acquisition lock has expired."""
 
@@ -73,6 +77,7 @@ class LedSharePartition:
             and machine.deadline_ms() is None
             and not self.queued_writes
             and not self.writes_in_progress
+            and not self.is_copying
         )
 
     @property
