@@ -195,6 +195,8 @@ DEAD_LETTERS = Metric("kafka_server_sharegroupmetrics_deadletterqueuerecordcount
     "Records copied to the dead-letter topic of a share group.", ("group",))
 DEAD_LETTER_REQUESTS = Metric("kafka_server_sharegroupmetrics_deadletterqueuetotalproducerequests_total",
     "counter", "Batches sent to the dead-letter topic of a share group, with failed attempts.", ("group",))
+OPEN_BREAKERS = Metric("ruslo_share_open_breakers", "gauge",
+    "Share-partitions whose circuit breaker is open or half open, so records wait.")
 LOST_DEAD_LETTERS = Metric("ruslo_share_dead_letters_lost_total", "counter",
     "Undeliverable records archived because the dead-letter topic could not take them.", ("group",))
 LOCK_TIMEOUTS = Metric("kafka_server_sharepartitionmetrics_acquisitionlocktimeout_total", "counter",

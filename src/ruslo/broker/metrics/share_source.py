@@ -9,6 +9,7 @@ from ruslo.broker.counters.share_counters import ACKNOWLEDGE_TYPES
 from ruslo.broker.metrics import catalog
 from ruslo.broker.metrics.exposition import Family, Sample, histogram_samples, labels_text, single
 from ruslo.broker.metrics.traffic_source import MILLISECOND_NS
+from ruslo.machines.share_partition.breaker import BreakerState
 
 if TYPE_CHECKING:
     from ruslo.broker.share_partitions.manager import SharePartitionManager
@@ -50,6 +51,8 @@ def share_families(shares: SharePartitionManager) -> Iterator[Family]:
         for led in shares
         if led.machine is not None
     ]
+    paused = sum(machine.breaker_state is not BreakerState.CLOSED for _, machine, _ in rows)
+    yield single(catalog.OPEN_BREAKERS, paused)
     yield Family(
         catalog.IN_FLIGHT_RECORDS, (Sample(labels, machine.in_flight) for labels, machine, _ in rows)
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.keys.group import GROUP, bounds
+from ruslo.machines.share_partition.breaker import BreakerSettings
 from ruslo.machines.share_partition.values import ShareSettings
 
 
@@ -57,6 +58,11 @@ def share_group_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> Sh
             has_dead_letters=bool(value("errors.deadletterqueue.topic.name")),
             retry_backoff_ms=int(str(value("ruslo.share.retry.backoff.ms"))),
             retry_backoff_max_ms=int(str(value("ruslo.share.retry.backoff.max.ms"))),
+            breaker=BreakerSettings(
+                percent=int(str(value("ruslo.share.breaker.percent"))),
+                window_ms=int(str(value("ruslo.share.breaker.window.ms"))),
+                pause_ms=int(str(value("ruslo.share.breaker.pause.ms"))),
+            ),
         ),
         is_read_committed=value("share.isolation.level") == "read_committed",
         offset_reset=str(value("share.auto.offset.reset")),

@@ -20,6 +20,7 @@ from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.purgatory import DelayedFetches
 from ruslo.broker.share_partitions.group_config import ShareGroupConfig
 from ruslo.machines.share_coordinator.records import UNKNOWN_EPOCH, ShareKey
+from ruslo.machines.share_partition.breaker import BreakerState
 from ruslo.machines.share_partition.partition import SharePartition
 from ruslo.machines.share_partition.values import StateWrite
 from ruslo.model.errors import KafkaError
@@ -56,6 +57,8 @@ class LedSharePartition:
     """Whether undeliverable records are being copied to the dead-letter topic."""
     rejected: set[int] = field(default_factory=set)
     """Offsets that a member has rejected and that are not archived yet, if the group has dead letters."""
+    breaker_state: BreakerState = BreakerState.CLOSED
+    """As it was last logged."""
     lock_timeouts: int = 0
     """Records whose acquisition lock has expired."""
 

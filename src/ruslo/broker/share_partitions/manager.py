@@ -257,7 +257,7 @@ class SharePartitionManager:
         for tp in session.partitions:
             led = self.get(group_id, tp)
             if led is not None and led.machine is not None:
-                self._submit(led, led.machine.release(member))
+                self._submit(led, led.machine.release(member, self.now_ms()))
                 led.wake_fetches()
             yield
         for led in tuple(self._by_group.get(group_id, {}).values()):
@@ -292,6 +292,9 @@ class SharePartitionManager:
         has_writes = led.queued_writes or led.writes_in_progress
         if led.config.settings.has_dead_letters and not has_writes:
             self._copier.wake(led)
+        if led.machine.breaker_state is not led.breaker_state:
+            led.breaker_state = led.machine.breaker_state
+            logger.warning("The circuit breaker of %s is %s.", led, led.breaker_state.value)
         deadline_ms = led.machine.deadline_ms()
         if deadline_ms is None:
             self._deadlines.cancel(led)
@@ -340,6 +343,8 @@ class SharePartitionManager:
                         self._unload(led, _unloaded(led))
                     else:
                         led.configure(config)
+                        self.changed(led)
+                        led.wake_fetches()
         if SHARE_VERSION in delta.changed_features and not self.is_enabled:
             self.sessions.clear()
             for led in tuple(self):

@@ -202,3 +202,22 @@ async def test_a_record_is_copied_again_after_a_restart_only_if_it_was_not_archi
                 found = await member.fetch()
             assert found.acquired() == [Acquired(1, 1, 1)]
         assert len(records_in((await live.fetch(writer, topic="dlq.t")).records)) == 1
+
+
+async def test_a_circuit_breaker_pauses_delivery_until_probes_succeed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with share_node(tmp_path) as node, node.member() as member:
+        await node.node.alter_group("g", ruslo_share_breaker_percent="50", ruslo_share_breaker_pause_ms="100")
+        await reject(node, member, *[b"a"] * 20)
+        await node.produce(*[b"b"] * 10)
+        found = await member.fetch()
+        assert found.acquired() == [Acquired(20, 24, 1)]
+        await member.acknowledge({0: [(20, 24, [ACCEPT])]})
+        assert (await member.fetch()).acquired() == [Acquired(25, 29, 1)]
+    changes = [each.message for each in caplog.records if "circuit breaker" in each.message]
+    assert [text.removeprefix("The circuit breaker of g:t-0 is ") for text in changes] == [
+        "open.",
+        "half open.",
+        "closed.",
+    ]
