@@ -123,7 +123,7 @@ def test_other_probes_follow_those_that_a_member_keeps() -> None:
     assert fetch(partition, 10, 2_000)
 
 
-def test_while_it_is_open_the_last_delivery_is_not_used_up() -> None:
+def test_while_it_is_open_the_last_delivery_is_not_counted() -> None:
     partition = new(delivery_limit=2)
     acknowledge(partition, fetch(partition, 1), RELEASE)
     last_delivery = fetch(partition, 1)
