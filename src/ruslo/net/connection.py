@@ -200,8 +200,11 @@ class Connection(asyncio.BufferedProtocol):
             self._when_lost()
 
     def when_lost(self, callback: Callable[[], None]) -> None:
-        """Call it once the connection has ended, on whichever side; it replaces an earlier callback."""
-        self._when_lost = callback
+        """Call it once the connection has ended, or now if it has; it replaces an earlier callback."""
+        if self._closing and self._transport is None:
+            callback()
+        else:
+            self._when_lost = callback
 
     def close(self) -> None:
         """Close once the complete responses are sent; read nothing more."""

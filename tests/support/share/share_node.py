@@ -37,18 +37,6 @@ def new_share_node(directory: Path, target: str, properties: Mapping[str, str] |
     return RusloNode(directory, properties=properties)
 
 
-def new_topic(bootstrap: str, partitions: int = 1, replicas: int = 1, **config: str) -> str:
-def require_share_groups(bootstrap: str) -> None:
-    """Skip the tests of a broker that does not serve share groups."""
-
-    async def offered() -> bool:
-        async with Cluster(bootstrap) as cluster:
-            return API_BY_NAME["ShareGroupHeartbeat"].key in (await cluster.any_connection()).versions
-
-    if not asyncio.run(offered()):
-        pytest.skip("the broker does not serve share groups")
-
-
 def new_topic(
     bootstrap: str, partitions: int = 1, replicas: int = 1, *, name: str | None = None, **config: str
 ) -> str:

@@ -85,7 +85,7 @@ class ShareClient(NamedTuple):
         if name is None:
             return KafkaError(unknown_id, f"No topic has the id {uuid_to_text(topic_id)}.")
         if not may_read(self.context.access, topic_id, self.services.metadata, self.context.api_name):
-            return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"READ on topic {name} is denied.")
+            return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "READ on the topic is denied.")
         if topics.partition(topic_id, index) is None:
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {name} has no partition {index}.")
         return None

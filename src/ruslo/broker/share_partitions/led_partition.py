@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.purgatory import DelayedFetches
+from ruslo.broker.share_partitions.delivery_rules import DecodedRules
 from ruslo.broker.share_partitions.group_config import ShareGroupConfig
 from ruslo.machines.share_coordinator.records import UNKNOWN_EPOCH, ShareKey
 from ruslo.machines.share_partition.breaker import BreakerState
@@ -59,6 +60,12 @@ class LedSharePartition:
     """Offsets that a member has rejected and that are not archived yet, if the group has dead letters."""
     breaker_state: BreakerState = BreakerState.CLOSED
     """As it was last logged."""
+    has_persisted_start: bool = False
+    """False: the start offset comes from ``share.auto.offset.reset``, and is not persisted yet."""
+    must_reload: bool = False
+    """Load the state again as soon as no write is in progress."""
+    decoded_rules: DecodedRules | None = None
+    """Of the batches that were fetched last, if the group has such rules."""
     lock_timeouts: int = 0
     """Records whose acquisition lock has expired."""
 
@@ -77,6 +84,7 @@ class LedSharePartition:
         machine = self.machine
         return (
             machine is not None
+            and self.has_persisted_start
             and machine.deadline_ms() is None
             and not self.queued_writes
             and not self.writes_in_progress

@@ -71,6 +71,10 @@ class ShareLoader:
                     machine = self._machine_of(led, results.get(led.key))
                 except (KafkaError, StorageError) as error:
                     self._on_failed(led, error)
+                except Exception:
+                    # A fault of one share-partition must not leave the others loading for ever.
+                    logger.exception("loading the share-partition %s failed", led)
+                    self._on_failed(led, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Loading {led} failed."))
                 else:
                     self._on_loaded(led, machine)
 
@@ -83,6 +87,7 @@ class ShareLoader:
             raise error
         led.state_epoch = state.state_epoch
         start_offset = state.start_offset
+        led.has_persisted_start = start_offset != UNINITIALIZED_START_OFFSET
         if start_offset == UNINITIALIZED_START_OFFSET:
             start_offset = initial_offset(led.partition, led.config.offset_reset, self._clock.now_ms())
         batches = [

@@ -227,7 +227,9 @@ class SharePartitionManager:
         return written
 
     def _on_written(self, led: LedSharePartition, error: KafkaError | None) -> None:
-        if error is not None:
+        if error is None:
+            led.has_persisted_start = True
+        else:
             logger.warning("Writing the state of the share-partition %s failed: %s", led, error)
             if error.code in FENCING:
                 self._unload(led, error)
@@ -255,6 +257,9 @@ class SharePartitionManager:
     def _release_steps(self, session: ShareSession) -> Steps[None]:
         group_id, member = session.key
         for tp in session.partitions:
+            if self.sessions.get(session.key) is not None:
+                # The member has opened another session: its new locks look like the old ones, which expire.
+                return
             led = self.get(group_id, tp)
             if led is not None and led.machine is not None:
                 self._submit(led, led.machine.release(member, self.now_ms()))
@@ -265,9 +270,10 @@ class SharePartitionManager:
             yield
 
     def _unload_if_abandoned(self, led: LedSharePartition) -> None:
-        """Unload a share-partition whose group has no session here, once its writes are persisted."""
+        """Unload a share-partition that no session uses, or that must reload, when its writes have ended."""
         is_busy = led.queued_writes or led.writes_in_progress or led.is_copying
-        if not is_busy and led.machine is not None and not self.sessions.has_members(led.key.group_id):
+        is_unwanted = led.must_reload or not self.sessions.has_members(led.key.group_id)
+        if not is_busy and led.machine is not None and is_unwanted:
             self._unload(led, _unloaded(led))
 
     def _unload_unused(self) -> None:
@@ -340,7 +346,8 @@ class SharePartitionManager:
                 for led in tuple(self._by_group[group_id].values()):
                     if config.is_ordered_by_key and not led.config.is_ordered_by_key:
                         # The order needs the keys of all records in flight, so it starts with none.
-                        self._unload(led, _unloaded(led))
+                        led.must_reload = True
+                        self._unload_if_abandoned(led)
                     else:
                         led.configure(config)
                         self.changed(led)

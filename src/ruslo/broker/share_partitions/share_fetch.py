@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ruslo.broker.partitions.purgatory import DelayedFetch
-from ruslo.broker.share_partitions.delivery_rules import MAX_DECODED_BYTES, delivery_rules
+from ruslo.broker.share_partitions.delivery_rules import MAX_DECODED_BYTES, decode_rules, rules_from
 from ruslo.broker.share_partitions.led_partition import LedSharePartition
-from ruslo.broker.share_partitions.log_batches import scan
+from ruslo.broker.share_partitions.log_batches import LogBatches, scan
 from ruslo.machines.share_partition.values import AcquireLimits, DeliveryRule, FetchedBatches
 from ruslo.machines.share_session import TopicIdPartition
 from ruslo.model.errors import ErrorCode, KafkaError, StorageError
@@ -74,6 +74,14 @@ class ShareFetch:
             self._delayed.wake()
 
     def _look(self) -> None:
+        try:
+            self._look_or_wait()
+        except Exception as error:
+            # The purgatory calls this: without a result the client would wait for ever.
+            if not self.done.done():
+                self.done.set_exception(error)
+
+    def _look_or_wait(self) -> None:
         if self.done.done():
             return
         if not self._may_acquire():
@@ -187,7 +195,7 @@ class ShareFetch:
         now_ms = self._manager.now_ms()
         rules: Sequence[DeliveryRule] = ()
         if led.config.has_delivery_rules and batches.ends:
-            rules = delivery_rules(batches, led.config, now_ms, self._manager.wall_ms())
+            rules = self._rules(led, batches, offset, now_ms)
         acquired = machine.acquire(
             self._member,
             self._limits.acquire._replace(max_records=max_records),
@@ -199,3 +207,13 @@ class ShareFetch:
             return FetchedSharePartition()
         records = batches.bytes_of(acquired)
         return FetchedSharePartition(records=records, size=records.size, acquired=acquired)
+
+    def _rules(
+        self, led: LedSharePartition, batches: LogBatches, offset: int, now_ms: int
+    ) -> Sequence[DeliveryRule]:
+        decoded = led.decoded_rules
+        asked = (batches.ranges[0].first, batches.ranges[-1].last, led.config)
+        if decoded is None or (decoded.first, decoded.last, decoded.config) != asked:
+            decoded = led.decoded_rules = decode_rules(batches, led.config)
+        count = led.config.settings.max_record_locks
+        return rules_from(decoded, offset, count, now_ms, self._manager.wall_ms())

@@ -87,7 +87,12 @@ class StateWriter:
                 error: KafkaError | None = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The write failed.")
             else:
                 error = persister_error(result.error_code, result.error_message)
-            self._complete(led, error)
+            try:
+                self._complete(led, error)
+            except Exception:
+                # A fault of one share-partition must not stop the writes of the others.
+                logger.exception("completing a write of the share-partition %s failed", led)
+                led.fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{led} failed."))
 
     def _complete(self, led: LedSharePartition, error: KafkaError | None) -> None:
         done, led.writes_in_progress = led.writes_in_progress, []

@@ -175,11 +175,13 @@ class Acquisition:
 
     def _divide_new(self, batches: Sequence[OffsetRange], first: int, last: int) -> None:
         """Acquire new records, in ranges of ``batch_size`` that end where batches of the log end."""
-        if self._limits.mode is AcquireMode.BATCH_OPTIMIZED and last - first >= self._limits.batch_size:
+        # A client may send any number.
+        batch_size = max(self._limits.batch_size, 1)
+        if self._limits.mode is AcquireMode.BATCH_OPTIMIZED and last - first >= batch_size:
             for batch in batches:
                 if batch.first > last:
                     break
-                if batch.first - first >= self._limits.batch_size:
+                if batch.first - first >= batch_size:
                     self._acquire(first, batch.first - 1, 1)
                     first = batch.first
         self._acquire(first, last, 1)

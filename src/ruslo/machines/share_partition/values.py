@@ -24,7 +24,6 @@ class ShareSettings:
     retry_backoff_ms: int = 0
     """The wait before the second delivery of a record; it doubles with each further delivery."""
     retry_backoff_max_ms: int = 60_000
-    retry_backoff_max_ms: int = 0
     breaker: BreakerSettings = NO_BREAKER
 
     @property

@@ -10,9 +10,10 @@ from ruslo.records.builder import build_batch
 from ruslo.records.compression import Codec
 from ruslo.records.record import Record
 from tests.support.brokers.live_node import NOW
+from tests.support.share.live_share_node import ShareNode, share_node
 from tests.support.share.share_client import ACCEPT, REJECT, RELEASE, Acquired, ShareMember
-from tests.unit.broker.share_partitions.test_share_fetch import OTHER, ShareNode, share_node
 
+OTHER = "BBBBBBBBBBBBBBBBBBBBBB"
 HOUR_MS = 3_600_000
 
 

@@ -223,3 +223,14 @@ def test_a_record_in_flight_takes_little_memory() -> None:
     assert write is not None
     partition.on_written(write.write_id, True, 0)
     assert len(ranges) == 2
+
+
+@pytest.mark.parametrize("batch_size", [0, -1, -(2**31)])
+def test_impossible_batch_sizes_divide_nothing(batch_size: int) -> None:
+    """A client may send any size; records before the start offset stay accepted."""
+    partition = SharePartition(ShareSettings(), 50)
+    limits = AcquireLimits(500, batch_size)
+    batches = [OffsetRange(0, 99), OffsetRange(100, 199)]
+    acquired = partition.acquire("m", limits, FetchedBatches(50, batches), 0)
+    assert [offset for first, last, _ in acquired for offset in range(first, last + 1)] == [*range(50, 200)]
+    assert partition.start_offset == 50

@@ -19,6 +19,7 @@ from tests.support.machines.share_partition_model import (
     COPIED_FIRST,
     DELIVERY_LIMIT,
     LOCKS_ARE_KNOWN,
+    NOT_TOO_EARLY,
     NOTHING_LOST,
     ORDER_OF_KEYS,
     InvariantBrokenError,
@@ -113,14 +114,6 @@ def queues_of_keys_end_early(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def there_is_no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SharePartition, "_back_off", lambda self, released, now_ms: None)
-def times_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Delayed records and those in their backoff are available at once."""
-
-    def available_at_once(partition: SharePartition, at: int, until_ms: int) -> None:
-        partition._ranges.set_state(at, RecordState.AVAILABLE)
-        partition._first_available = min(partition._first_available, partition._ranges.first[at])
-
-    monkeypatch.setattr(SharePartition, "_wait", available_at_once)
 
 
 def undeliverable_records_are_passed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +136,6 @@ def undeliverable_records_are_passed(monkeypatch: pytest.MonkeyPatch) -> None:
         (keys_are_forgotten, ORDER_OF_KEYS),
         (queues_of_keys_end_early, None),
         (there_is_no_backoff, NOT_TOO_EARLY),
-        (times_are_ignored, None),
         (undeliverable_records_are_passed, COPIED_FIRST),
     ],
 )

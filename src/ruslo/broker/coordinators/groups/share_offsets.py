@@ -81,7 +81,10 @@ class ShareOffsets:
     ) -> DescribeShareGroupOffsetsResponseGroup:
         """A partition without a state has no start offset; that is not an error."""
         ids = {topic.topic_name: self._id_of(topic.topic_name) for topic in topics}
-        existing = {topic.topic_name: self._existing(topic) for topic in topics}
+        existing: dict[str, list[int]] = {}
+        for topic in topics:
+            known = existing.setdefault(topic.topic_name, [])
+            known += [index for index in self._existing(topic) if index not in set(known)]
         summaries: Results = {}
         if any(existing.values()):
             summaries = await self._persister.request(_summary_request(group_id, existing, ids))
