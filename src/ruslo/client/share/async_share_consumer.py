@@ -85,6 +85,8 @@ class AsyncShareConsumer(Generic[ConsumedK, ConsumedV]):
         self._unreported: list[CommitResult] = []
         self._subscription: frozenset[str] = frozenset()
         self._joined = False
+        self._membership_turn = asyncio.Lock()
+        """A member that leaves must have left before it joins again."""
         self._closed = False
         self._last_poll_s = self._last_send_s = time.monotonic()
         self._polling = False
@@ -101,8 +103,9 @@ class AsyncShareConsumer(Generic[ConsumedK, ConsumedV]):
             await self.unsubscribe()
             return
         self._subscription = frozenset(topics)
-        self._client.subscribe(topics)
-        self._join()
+        async with self._membership_turn:
+            self._client.subscribe(topics)
+            self._join()
 
     async def unsubscribe(self) -> None:
         """Leave the group. Records without an acknowledgement are released."""
@@ -156,9 +159,10 @@ class AsyncShareConsumer(Generic[ConsumedK, ConsumedV]):
         self._check_open()
         if not self._subscription:
             raise ConfigError("the consumer has no subscription: call subscribe first")
-        self._report()
-        self._in_flight.begin_poll()
-        self._join()
+        async with self._membership_turn:
+            self._report()
+            self._in_flight.begin_poll()
+            self._join()
         self._last_poll_s = time.monotonic()
         deadline = self._last_poll_s + timeout_s
         self._polling = True
@@ -288,13 +292,14 @@ class AsyncShareConsumer(Generic[ConsumedK, ConsumedV]):
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.cancel()
-        await self._fetcher.stop()
-        self._buffer.clear()
-        acknowledgements = self._take_decided()
-        self._in_flight.clear()
-        if self._joined:
-            self._joined = False
-            self._on_outcomes(await self._client.close(acknowledgements))
+        async with self._membership_turn:
+            await self._fetcher.stop()
+            self._buffer.clear()
+            acknowledgements = self._take_decided()
+            self._in_flight.clear()
+            if self._joined:
+                self._joined = False
+                self._on_outcomes(await self._client.close(acknowledgements))
 
     @property
     def closed(self) -> bool:

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+
+from ruslo.client.share.acknowledgements import Acknowledgements, SharePartitionId
+from ruslo.client.share.async_share_consumer import AsyncShareConsumer
+from ruslo.client.share.broker_session import Outcomes
+from ruslo.client.share.share_client import ShareClient
+
+CONFIG = {"bootstrap.servers": "127.0.0.1:1", "group.id": "workers"}
+Consumer = AsyncShareConsumer[Any, Any]
+
+
+class SlowLeave:
+    """Membership calls in order; a leave waits until the test lets it finish."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.leaves = asyncio.Event()
+        self.may_end = asyncio.Event()
+
+    def start(self) -> None:
+        self.events.append("joins")
+
+    async def close(self, acknowledgements: Mapping[int, Acknowledgements]) -> Outcomes:
+        self.events.append("leaves")
+        self.leaves.set()
+        await self.may_end.wait()
+        self.events.append("left")
+        return {}
+
+    async def leaders(self) -> dict[int, list[SharePartitionId]]:
+        return {}
+
+
+@pytest.fixture
+def membership(monkeypatch: pytest.MonkeyPatch) -> SlowLeave:
+    found = SlowLeave()
+    monkeypatch.setattr(ShareClient, "start", lambda _client: found.start())
+    monkeypatch.setattr(ShareClient, "close", lambda _client, decided: found.close(decided))
+    monkeypatch.setattr(ShareClient, "leaders", lambda _client: found.leaders())
+    return found
+
+
+@pytest.mark.parametrize(
+    "rejoin",
+    [lambda consumer: consumer.poll(0), lambda consumer: consumer.subscribe(["orders"])],
+    ids=["poll", "subscribe"],
+)
+async def test_a_member_that_leaves_joins_again_only_after_it_has_left(
+    membership: SlowLeave, rejoin: Callable[[Consumer], Awaitable[object]]
+) -> None:
+    consumer: Consumer = AsyncShareConsumer(CONFIG)
+    await consumer.subscribe(["orders"])
+    ending = asyncio.create_task(consumer._end_membership())
+    await membership.leaves.wait()
+    again = asyncio.ensure_future(rejoin(consumer))
+    await asyncio.sleep(0)
+    membership.may_end.set()
+    await asyncio.gather(ending, again)
+    assert membership.events == ["joins", "leaves", "left", "joins"]
+    await consumer.close()
