@@ -225,7 +225,7 @@ class AsyncShareConsumer(Generic[ConsumedK, ConsumedV]):
         self._begin_commit()
         await self._fetcher.settle()
         outcomes = await self._client.acknowledge(self._take_decided())
-        self._in_flight.on_outcomes(outcomes)
+        self._note_outcomes(outcomes)
         self._report()
         return _by_topic_partition(outcomes)
 
@@ -246,10 +246,15 @@ class AsyncShareConsumer(Generic[ConsumedK, ConsumedV]):
     def _send_is_due(self) -> bool:
         return self._in_flight.has_decided and time.monotonic() - self._last_send_s >= _SEND_INTERVAL_S
 
-    def _on_outcomes(self, outcomes: Outcomes) -> None:
-        if outcomes:
-            self._in_flight.on_outcomes(outcomes)
-            self._unreported.append(_by_topic_partition(outcomes))
+    def _on_outcomes(self, outcomes: Mapping[int, Outcomes]) -> None:
+        self._note_outcomes(outcomes)
+        result = _by_topic_partition(outcomes)
+        if result:
+            self._unreported.append(result)
+
+    def _note_outcomes(self, outcomes: Mapping[int, Outcomes]) -> None:
+        for node_id, of_node in outcomes.items():
+            self._in_flight.on_outcomes(node_id, of_node)
 
     def _report(self) -> None:
         unreported, self._unreported = self._unreported, []
@@ -336,5 +341,10 @@ class AsyncShareConsumer(Generic[ConsumedK, ConsumedV]):
             raise ClientUnusable("the consumer is closed")
 
 
-def _by_topic_partition(outcomes: Outcomes) -> CommitResult:
-    return {partition.topic_partition: error for partition, error in outcomes.items()}
+def _by_topic_partition(outcomes: Mapping[int, Outcomes]) -> CommitResult:
+    """Two leaders may have records of a partition that moved: an error of one is the result."""
+    result: CommitResult = {}
+    for of_node in outcomes.values():
+        for partition, error in of_node.items():
+            result[partition.topic_partition] = error or result.get(partition.topic_partition)
+    return result

@@ -46,7 +46,8 @@ class InFlight:
         self.explicit = explicit
         self._undecided: dict[Delivery, None] = {}
         self._decided: dict[Delivery, None] = {}
-        self._renewing: dict[SharePartitionId, list[Delivery]] = {}
+        self._renewing: dict[tuple[int, SharePartitionId], list[Delivery]] = {}
+        """By leader: records of a partition that moved are still locked at the old one."""
 
     def deliver(self, delivery: Delivery) -> None:
         self._undecided[delivery] = None
@@ -109,16 +110,17 @@ class InFlight:
             of_node = types.setdefault(delivery.node_id, {})
             of_node.setdefault(delivery.partition, {})[delivery.offset] = delivery.type
             if delivery.type is AcknowledgeType.RENEW:
-                self._renewing.setdefault(delivery.partition, []).append(delivery)
+                self._renewing.setdefault((delivery.node_id, delivery.partition), []).append(delivery)
         self._decided.clear()
         return {
             node_id: {tp: acknowledgement_batches(offsets) for tp, offsets in of_node.items()}
             for node_id, of_node in types.items()
         }
 
-    def on_outcomes(self, outcomes: Mapping[SharePartitionId, KafkaError | None]) -> None:
+    def on_outcomes(self, node_id: int, outcomes: Mapping[SharePartitionId, KafkaError | None]) -> None:
+        """What the leader ``node_id`` responded."""
         for partition, error in outcomes.items():
-            for delivery in self._renewing.pop(partition, ()):
+            for delivery in self._renewing.pop((node_id, partition), ()):
                 if error is None:
                     delivery.type = None
                     delivery.renewed = True

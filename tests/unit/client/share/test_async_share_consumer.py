@@ -10,7 +10,10 @@ from ruslo.client.share.acknowledgements import Acknowledgements, SharePartition
 from ruslo.client.share.async_share_consumer import AsyncShareConsumer
 from ruslo.client.share.broker_session import Outcomes
 from ruslo.client.share.share_client import ShareClient
+from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.ids import random_uuid
 
+PARTITION = SharePartitionId("orders", random_uuid(), 0)
 CONFIG = {"bootstrap.servers": "127.0.0.1:1", "group.id": "workers"}
 Consumer = AsyncShareConsumer[Any, Any]
 
@@ -26,7 +29,7 @@ class SlowLeave:
     def start(self) -> None:
         self.events.append("joins")
 
-    async def close(self, acknowledgements: Mapping[int, Acknowledgements]) -> Outcomes:
+    async def close(self, acknowledgements: Mapping[int, Acknowledgements]) -> dict[int, Outcomes]:
         self.events.append("leaves")
         self.leaves.set()
         await self.may_end.wait()
@@ -63,4 +66,19 @@ async def test_a_member_that_leaves_joins_again_only_after_it_has_left(
     membership.may_end.set()
     await asyncio.gather(ending, again)
     assert membership.events == ["joins", "leaves", "left", "joins"]
+    await consumer.close()
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+async def test_an_error_of_one_of_two_leaders_is_the_result_of_the_partition(
+    monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    error = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    async def acknowledge(_client: ShareClient, _decided: object) -> dict[int, Outcomes]:
+        return {node: {PARTITION: error if node == failing else None} for node in (1, 2)}
+
+    monkeypatch.setattr(ShareClient, "acknowledge", acknowledge)
+    consumer: Consumer = AsyncShareConsumer(CONFIG)
+    assert await consumer.commit() == {PARTITION.topic_partition: error}
     await consumer.close()
