@@ -148,11 +148,13 @@ class AsyncShareConsumer(Generic[ConsumedK, ConsumedV]):
 
     def next_buffered(self) -> ShareRecord[ConsumedK, ConsumedV] | None:
         """The next record if it needs no request; else None."""
-        if self._closed or not self._buffer or self._unreported or self._send_is_due():
-            return None
-        self._in_flight.begin_poll()
-        self._last_poll_s = time.monotonic()
-        records = self._deliver(1)
+        # ShareConsumer calls this in the application's thread, while the watch may end the membership.
+        with self._in_flight.lock:
+            if self._closed or not self._buffer or self._unreported or self._send_is_due():
+                return None
+            self._in_flight.begin_poll()
+            self._last_poll_s = time.monotonic()
+            records = self._deliver(1)
         return records[0] if records else None
 
     async def _poll(self, timeout_s: float, limit: int) -> list[ShareRecord[ConsumedK, ConsumedV]]:
@@ -253,8 +255,9 @@ class AsyncShareConsumer(Generic[ConsumedK, ConsumedV]):
             self._unreported.append(result)
 
     def _note_outcomes(self, outcomes: Mapping[int, Outcomes]) -> None:
-        for node_id, of_node in outcomes.items():
-            self._in_flight.on_outcomes(node_id, of_node)
+        with self._in_flight.lock:
+            for node_id, of_node in outcomes.items():
+                self._in_flight.on_outcomes(node_id, of_node)
 
     def _report(self) -> None:
         unreported, self._unreported = self._unreported, []
@@ -299,9 +302,10 @@ class AsyncShareConsumer(Generic[ConsumedK, ConsumedV]):
             watch.cancel()
         async with self._membership_turn:
             await self._fetcher.stop()
-            self._buffer.clear()
-            acknowledgements = self._take_decided()
-            self._in_flight.clear()
+            with self._in_flight.lock:
+                self._buffer.clear()
+                acknowledgements = self._take_decided()
+                self._in_flight.clear()
             if self._joined:
                 self._joined = False
                 self._on_outcomes(await self._client.close(acknowledgements))

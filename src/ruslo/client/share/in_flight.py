@@ -12,6 +12,7 @@ renewing      its lock is being extended: undecided again when the broker has ag
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 
 from ruslo.client.share.acknowledgements import (
@@ -44,6 +45,8 @@ class Delivery:
 class InFlight:
     def __init__(self, *, explicit: bool) -> None:
         self.explicit = explicit
+        self.lock = threading.RLock()
+        """Records may be acknowledged in another thread than the event loop's; held for a moment only."""
         self._undecided: dict[Delivery, None] = {}
         self._decided: dict[Delivery, None] = {}
         self._renewing: dict[tuple[int, SharePartitionId], list[Delivery]] = {}
@@ -67,14 +70,15 @@ class InFlight:
             raise ConfigError(
                 "the next poll accepts records: set share.acknowledgement.mode=explicit to decide yourself"
             )
-        if delivery not in self._undecided and delivery not in self._decided:
-            raise KafkaError(
-                ErrorCode.INVALID_RECORD_STATE,
-                f"{delivery} was acknowledged before, or the consumer left the group",
-            )
-        self._undecided.pop(delivery, None)
-        delivery.type = kind
-        self._decided[delivery] = None
+        with self.lock:
+            if delivery not in self._undecided and delivery not in self._decided:
+                raise KafkaError(
+                    ErrorCode.INVALID_RECORD_STATE,
+                    f"{delivery} was acknowledged before, or the consumer left the group",
+                )
+            self._undecided.pop(delivery, None)
+            delivery.type = kind
+            self._decided[delivery] = None
 
     def accept_all(self) -> None:
         """The records that were delivered so far are processed."""

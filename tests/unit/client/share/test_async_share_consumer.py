@@ -2,16 +2,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from ruslo.client.share.acknowledgements import Acknowledgements, SharePartitionId
+from ruslo.client.share.acquired import Acquired
 from ruslo.client.share.async_share_consumer import AsyncShareConsumer
 from ruslo.client.share.broker_session import Outcomes
+from ruslo.client.share.in_flight import InFlight
 from ruslo.client.share.share_client import ShareClient
+from ruslo.machines.share_partition.values import AcquiredRange
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import random_uuid
+from ruslo.records.builder import build_batch
+from ruslo.records.record import Record
 
 PARTITION = SharePartitionId("orders", random_uuid(), 0)
 CONFIG = {"bootstrap.servers": "127.0.0.1:1", "group.id": "workers"}
@@ -81,4 +87,29 @@ async def test_an_error_of_one_of_two_leaders_is_the_result_of_the_partition(
     monkeypatch.setattr(ShareClient, "acknowledge", acknowledge)
     consumer: Consumer = AsyncShareConsumer(CONFIG)
     assert await consumer.commit() == {PARTITION.topic_partition: error}
+    await consumer.close()
+
+
+async def test_buffered_records_are_not_delivered_while_the_end_of_a_membership_drops_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    free: dict[str, bool] = {}
+
+    def note(what: str) -> None:
+        with ThreadPoolExecutor(1) as other_thread:
+            free[what] = other_thread.submit(lock.acquire, blocking=False).result()
+
+    def deserialize(value: bytes | None) -> bytes | None:
+        note("delivery")
+        return value
+
+    monkeypatch.setattr(InFlight, "clear", lambda _in_flight: note("end"))
+    consumer: Consumer = AsyncShareConsumer(CONFIG, value_deserializer=deserialize)
+    lock = consumer._in_flight.lock
+    batch = build_batch([Record(at, 1_000, None, b"v") for at in range(2)], base_offset=0)
+    consumer._add(Acquired(PARTITION, 1, [AcquiredRange(0, 1, 1)], batch, 30_000, 2**62))
+    assert consumer.next_buffered() is not None
+    await consumer._end_membership()
+    assert free == {"delivery": False, "end": False}
+    assert consumer.next_buffered() is None
     await consumer.close()
