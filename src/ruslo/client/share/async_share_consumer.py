@@ -85,6 +85,8 @@ class AsyncShareConsumer(Generic[ConsumedK, ConsumedV]):
         self._unreported: list[CommitResult] = []
         self._subscription: frozenset[str] = frozenset()
         self._joined = False
+        self._membership_turn = asyncio.Lock()
+        """A member that leaves must have left before it joins again."""
         self._closed = False
         self._last_poll_s = self._last_send_s = time.monotonic()
         self._polling = False
@@ -101,8 +103,9 @@ class AsyncShareConsumer(Generic[ConsumedK, ConsumedV]):
             await self.unsubscribe()
             return
         self._subscription = frozenset(topics)
-        self._client.subscribe(topics)
-        self._join()
+        async with self._membership_turn:
+            self._client.subscribe(topics)
+            self._join()
 
     async def unsubscribe(self) -> None:
         """Leave the group. Records without an acknowledgement are released."""
@@ -145,20 +148,23 @@ class AsyncShareConsumer(Generic[ConsumedK, ConsumedV]):
 
     def next_buffered(self) -> ShareRecord[ConsumedK, ConsumedV] | None:
         """The next record if it needs no request; else None."""
-        if self._closed or not self._buffer or self._unreported or self._send_is_due():
-            return None
-        self._in_flight.begin_poll()
-        self._last_poll_s = time.monotonic()
-        records = self._deliver(1)
+        # ShareConsumer calls this in the application's thread, while the watch may end the membership.
+        with self._in_flight.lock:
+            if self._closed or not self._buffer or self._unreported or self._send_is_due():
+                return None
+            self._in_flight.begin_poll()
+            self._last_poll_s = time.monotonic()
+            records = self._deliver(1)
         return records[0] if records else None
 
     async def _poll(self, timeout_s: float, limit: int) -> list[ShareRecord[ConsumedK, ConsumedV]]:
         self._check_open()
         if not self._subscription:
             raise ConfigError("the consumer has no subscription: call subscribe first")
-        self._report()
-        self._in_flight.begin_poll()
-        self._join()
+        async with self._membership_turn:
+            self._report()
+            self._in_flight.begin_poll()
+            self._join()
         self._last_poll_s = time.monotonic()
         deadline = self._last_poll_s + timeout_s
         self._polling = True
@@ -221,7 +227,7 @@ class AsyncShareConsumer(Generic[ConsumedK, ConsumedV]):
         self._begin_commit()
         await self._fetcher.settle()
         outcomes = await self._client.acknowledge(self._take_decided())
-        self._in_flight.on_outcomes(outcomes)
+        self._note_outcomes(outcomes)
         self._report()
         return _by_topic_partition(outcomes)
 
@@ -242,10 +248,16 @@ class AsyncShareConsumer(Generic[ConsumedK, ConsumedV]):
     def _send_is_due(self) -> bool:
         return self._in_flight.has_decided and time.monotonic() - self._last_send_s >= _SEND_INTERVAL_S
 
-    def _on_outcomes(self, outcomes: Outcomes) -> None:
-        if outcomes:
-            self._in_flight.on_outcomes(outcomes)
-            self._unreported.append(_by_topic_partition(outcomes))
+    def _on_outcomes(self, outcomes: Mapping[int, Outcomes]) -> None:
+        self._note_outcomes(outcomes)
+        result = _by_topic_partition(outcomes)
+        if result:
+            self._unreported.append(result)
+
+    def _note_outcomes(self, outcomes: Mapping[int, Outcomes]) -> None:
+        with self._in_flight.lock:
+            for node_id, of_node in outcomes.items():
+                self._in_flight.on_outcomes(node_id, of_node)
 
     def _report(self) -> None:
         unreported, self._unreported = self._unreported, []
@@ -288,13 +300,15 @@ class AsyncShareConsumer(Generic[ConsumedK, ConsumedV]):
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.cancel()
-        await self._fetcher.stop()
-        self._buffer.clear()
-        acknowledgements = self._take_decided()
-        self._in_flight.clear()
-        if self._joined:
-            self._joined = False
-            self._on_outcomes(await self._client.close(acknowledgements))
+        async with self._membership_turn:
+            await self._fetcher.stop()
+            with self._in_flight.lock:
+                self._buffer.clear()
+                acknowledgements = self._take_decided()
+                self._in_flight.clear()
+            if self._joined:
+                self._joined = False
+                self._on_outcomes(await self._client.close(acknowledgements))
 
     @property
     def closed(self) -> bool:
@@ -331,5 +345,10 @@ class AsyncShareConsumer(Generic[ConsumedK, ConsumedV]):
             raise ClientUnusable("the consumer is closed")
 
 
-def _by_topic_partition(outcomes: Outcomes) -> CommitResult:
-    return {partition.topic_partition: error for partition, error in outcomes.items()}
+def _by_topic_partition(outcomes: Mapping[int, Outcomes]) -> CommitResult:
+    """Two leaders may have records of a partition that moved: an error of one is the result."""
+    result: CommitResult = {}
+    for of_node in outcomes.values():
+        for partition, error in of_node.items():
+            result[partition.topic_partition] = error or result.get(partition.topic_partition)
+    return result

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from ruslo.client.share.acknowledgements import Acknowledgements, SharePartitionId
+from ruslo.client.share.acknowledgements import Acknowledgements, SharePartitionId, renews
 from ruslo.client.share.acquired import Acquired, checked_ranges
 from ruslo.client.share.session import NOTHING, FetchLimits, ShareSession
 from ruslo.client.wire.cluster import Cluster
@@ -56,13 +56,17 @@ class BrokerSession:
         limits: FetchLimits,
         acknowledgements: Acknowledgements | None = None,
     ) -> Fetched:
-        """Acquire records. Acknowledgements of other partitions, or of a lost session, go ahead of it."""
+        """Acquire records. Renewals, and acknowledgements of other partitions or a lost session, go ahead."""
         async with self._turn:
             carried: Acknowledgements = {}
             outcomes: Outcomes = {}
             if acknowledgements:
                 if not self._session.is_new:
-                    carried = {tp: found for tp, found in acknowledgements.items() if tp in wanted}
+                    carried = {
+                        tp: found
+                        for tp, found in acknowledgements.items()
+                        if tp in wanted and not renews({tp: found})
+                    }
                 ahead = {tp: found for tp, found in acknowledgements.items() if tp not in carried}
                 if ahead:
                     outcomes = await self._acknowledge(ahead, wanted)
@@ -109,15 +113,16 @@ class BrokerSession:
                 min_version=_RENEWAL_VERSION if limits.mode is AcquireMode.RECORD_LIMIT else 1,
                 timeout_ms=limits.max_wait_ms + self._request_timeout_ms,
             )
+        except KafkaError as error:
+            self._session.reset()
+            return _failed(error, wanted, carried, outcomes)
         except BaseException:
             self._session.reset()
             raise
         self._session.on_response(response.error_code)
         if response.error_code:
-            error = error_of(response.error_code, response.error_message or self._rejected("ShareFetch"))
-            if not carried and not outcomes:
-                raise error
-            return Fetched([], {**outcomes, **dict.fromkeys(carried, error)}, dict.fromkeys(wanted, error))
+            text = response.error_message or self._rejected("ShareFetch")
+            return _failed(error_of(response.error_code, text), wanted, carried, outcomes)
         self._note_lock_timeout(response.acquisition_lock_timeout_ms)
         fetched = Fetched([], outcomes, {})
         expires_at_ms = self._clock.monotonic_ms() + self.lock_timeout_ms
@@ -211,6 +216,15 @@ class BrokerSession:
 
 def _by_index(partitions: Iterable[SharePartitionId]) -> Mapping[tuple[Uuid, int], SharePartitionId]:
     return {(each.topic_id, each.partition): each for each in partitions}
+
+
+def _failed(
+    error: KafkaError, wanted: Collection[SharePartitionId], carried: Acknowledgements, outcomes: Outcomes
+) -> Fetched:
+    """Raises the error, unless there are outcomes to tell: those of requests ahead do not change."""
+    if not carried and not outcomes:
+        raise error
+    return Fetched([], {**outcomes, **dict.fromkeys(carried, error)}, dict.fromkeys(wanted, error))
 
 
 def _complete(outcomes: Outcomes, acknowledgements: Acknowledgements, node_id: int) -> None:

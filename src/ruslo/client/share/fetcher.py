@@ -23,7 +23,7 @@ class ShareFetcher:
     """Records that other leaders acquire meanwhile are returned by the next call."""
 
     def __init__(
-        self, client: ShareClient, limits: FetchLimits, on_outcomes: Callable[[Outcomes], None]
+        self, client: ShareClient, limits: FetchLimits, on_outcomes: Callable[[Mapping[int, Outcomes]], None]
     ) -> None:
         self._client = client
         self._limits = limits
@@ -110,7 +110,7 @@ class ShareFetcher:
             if task.done():
                 del self._running[node_id]
                 fetched = task.result()
-                self._on_outcomes(fetched.outcomes)
+                self._on_outcomes({node_id: fetched.outcomes})
                 acquired += fetched.acquired
         return acquired
 

@@ -12,6 +12,7 @@ renewing      its lock is being extended: undecided again when the broker has ag
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 
 from ruslo.client.share.acknowledgements import (
@@ -44,9 +45,12 @@ class Delivery:
 class InFlight:
     def __init__(self, *, explicit: bool) -> None:
         self.explicit = explicit
+        self.lock = threading.RLock()
+        """Records may be acknowledged in another thread than the event loop's; held for a moment only."""
         self._undecided: dict[Delivery, None] = {}
         self._decided: dict[Delivery, None] = {}
-        self._renewing: dict[SharePartitionId, list[Delivery]] = {}
+        self._renewing: dict[tuple[int, SharePartitionId], list[Delivery]] = {}
+        """By leader: records of a partition that moved are still locked at the old one."""
 
     def deliver(self, delivery: Delivery) -> None:
         self._undecided[delivery] = None
@@ -66,14 +70,15 @@ class InFlight:
             raise ConfigError(
                 "the next poll accepts records: set share.acknowledgement.mode=explicit to decide yourself"
             )
-        if delivery not in self._undecided and delivery not in self._decided:
-            raise KafkaError(
-                ErrorCode.INVALID_RECORD_STATE,
-                f"{delivery} was acknowledged before, or the consumer left the group",
-            )
-        self._undecided.pop(delivery, None)
-        delivery.type = kind
-        self._decided[delivery] = None
+        with self.lock:
+            if delivery not in self._undecided and delivery not in self._decided:
+                raise KafkaError(
+                    ErrorCode.INVALID_RECORD_STATE,
+                    f"{delivery} was acknowledged before, or the consumer left the group",
+                )
+            self._undecided.pop(delivery, None)
+            delivery.type = kind
+            self._decided[delivery] = None
 
     def accept_all(self) -> None:
         """The records that were delivered so far are processed."""
@@ -109,16 +114,17 @@ class InFlight:
             of_node = types.setdefault(delivery.node_id, {})
             of_node.setdefault(delivery.partition, {})[delivery.offset] = delivery.type
             if delivery.type is AcknowledgeType.RENEW:
-                self._renewing.setdefault(delivery.partition, []).append(delivery)
+                self._renewing.setdefault((delivery.node_id, delivery.partition), []).append(delivery)
         self._decided.clear()
         return {
             node_id: {tp: acknowledgement_batches(offsets) for tp, offsets in of_node.items()}
             for node_id, of_node in types.items()
         }
 
-    def on_outcomes(self, outcomes: Mapping[SharePartitionId, KafkaError | None]) -> None:
+    def on_outcomes(self, node_id: int, outcomes: Mapping[SharePartitionId, KafkaError | None]) -> None:
+        """What the leader ``node_id`` responded."""
         for partition, error in outcomes.items():
-            for delivery in self._renewing.pop(partition, ()):
+            for delivery in self._renewing.pop((node_id, partition), ()):
                 if error is None:
                     delivery.type = None
                     delivery.renewed = True

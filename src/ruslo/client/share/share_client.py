@@ -87,15 +87,15 @@ class ShareClient:
                 _log.info("left share group %s without a response", self.member.group_id)
             self._membership = None
 
-    async def close(self, acknowledgements: Mapping[int, Acknowledgements]) -> Outcomes:
-        """Acknowledge, release all other acquired records, and leave the group."""
+    async def close(self, acknowledgements: Mapping[int, Acknowledgements]) -> dict[int, Outcomes]:
+        """Acknowledge, release all other acquired records, leave the group. Returns outcomes by leader."""
         nodes = list(self._sessions.keys() | acknowledgements.keys())
         found = await asyncio.gather(
             *(self._session(node).close(acknowledgements.get(node, {})) for node in nodes)
         )
         self._sessions.clear()
         await self.leave()
-        return {partition: error for outcomes in found for partition, error in outcomes.items()}
+        return {node: outcomes for node, outcomes in zip(nodes, found, strict=True) if outcomes}
 
     async def _keep_membership(self) -> None:
         member = self.member
@@ -194,12 +194,12 @@ class ShareClient:
             self._note_failure(node_id, problem)
         return fetched
 
-    async def acknowledge(self, acknowledgements: Mapping[int, Acknowledgements]) -> Outcomes:
-        """Send acknowledgements to the leaders that acquired the records."""
+    async def acknowledge(self, acknowledgements: Mapping[int, Acknowledgements]) -> dict[int, Outcomes]:
+        """Send acknowledgements to the leaders that acquired the records. Returns outcomes by leader."""
         found = await asyncio.gather(
             *(self._session(node).acknowledge(batches) for node, batches in acknowledgements.items())
         )
-        return {partition: error for outcomes in found for partition, error in outcomes.items()}
+        return dict(zip(acknowledgements, found, strict=True))
 
     @property
     def lock_timeout_ms(self) -> int | None:

@@ -124,6 +124,43 @@ async def test_acknowledgements_of_partitions_that_are_not_fetched_go_ahead() ->
     assert found.outcomes == {FIRST: None}
 
 
+async def test_renewals_go_ahead_of_a_fetch_with_the_other_decisions() -> None:
+    leader = Leader(
+        fetched, lambda: acknowledged(0), lambda: fetched(PartitionData(partition_index=1)), fetched
+    )
+    renewed: Acknowledgements = {
+        FIRST: [AcknowledgementBatch(5, 6, (AcknowledgeType.RENEW, AcknowledgeType.ACCEPT))],
+        SECOND: [AcknowledgementBatch(1, 1, (AcknowledgeType.ACCEPT,))],
+    }
+    async with ScriptedBroker(leader) as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:
+        session = session_with(cluster)
+        await session.fetch([FIRST, SECOND], LIMITS)
+        found = await session.fetch([FIRST, SECOND], LIMITS, renewed)
+    assert leader.epochs() == [("fetch", 0), ("acknowledge", 1), ("fetch", 2)]
+    assert found.outcomes == {FIRST: None, SECOND: None}
+    ahead, carrier = leader.received[1:]
+    assert isinstance(ahead, ShareAcknowledgeRequest)
+    assert ahead.is_renew_ack
+    (topic,) = ahead.topics
+    (batch,) = topic.partitions[0].acknowledgement_batches
+    assert [part.partition_index for part in topic.partitions] == [0]
+    assert batch.acknowledge_types == [AcknowledgeType.RENEW, AcknowledgeType.ACCEPT]
+    assert isinstance(carrier, ShareFetchRequest)
+    assert not carrier.is_renew_ack
+    assert [part.partition_index for part in carrier.topics[0].partitions] == [1]
+
+
+async def test_a_lost_fetch_does_not_change_the_outcomes_of_renewals_ahead_of_it() -> None:
+    leader = Leader(fetched, lambda: acknowledged(0), lambda: None)
+    renewed: Acknowledgements = {FIRST: [AcknowledgementBatch(5, 5, (AcknowledgeType.RENEW,))]}
+    async with ScriptedBroker(leader) as broker, Cluster(f"127.0.0.1:{broker.port}") as cluster:
+        session = session_with(cluster)
+        await session.fetch([FIRST], LIMITS)
+        found = await session.fetch([FIRST], LIMITS, renewed)
+    assert found.outcomes == {FIRST: None}
+    assert found.errors[FIRST].code == ErrorCode.NETWORK_EXCEPTION
+
+
 @pytest.mark.parametrize("code", [ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH])
 async def test_acknowledgements_outlive_a_lost_session(code: ErrorCode) -> None:
     leader = Leader(

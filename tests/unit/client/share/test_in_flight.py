@@ -63,7 +63,7 @@ def test_a_renewed_record_stays_with_the_application() -> None:
     (delivery,) = delivered(in_flight, 5)
     in_flight.acknowledge(delivery, RENEW)
     in_flight.take_decided()
-    in_flight.on_outcomes({PARTITION: None})
+    in_flight.on_outcomes(1, {PARTITION: None})
     in_flight.begin_poll()
     in_flight.acknowledge(delivery, ACCEPT)
     assert in_flight.take_decided() == {1: {PARTITION: [AcknowledgementBatch(5, 5, (ACCEPT,))]}}
@@ -74,6 +74,21 @@ def test_a_record_whose_renewal_failed_is_not_the_applications_any_more() -> Non
     (delivery,) = delivered(in_flight, 5)
     in_flight.acknowledge(delivery, RENEW)
     in_flight.take_decided()
-    in_flight.on_outcomes({PARTITION: KafkaError(ErrorCode.INVALID_RECORD_STATE)})
+    in_flight.on_outcomes(1, {PARTITION: KafkaError(ErrorCode.INVALID_RECORD_STATE)})
     with pytest.raises(KafkaError, match="acknowledged before"):
         in_flight.acknowledge(delivery, ACCEPT)
+
+
+def test_the_outcomes_of_two_leaders_of_a_partition_are_kept_apart() -> None:
+    in_flight = InFlight(explicit=True)
+    (lost,) = delivered(in_flight, 5)
+    kept = Delivery(PARTITION, 2, 6)
+    in_flight.deliver(kept)
+    for delivery in (lost, kept):
+        in_flight.acknowledge(delivery, RENEW)
+    in_flight.take_decided()
+    in_flight.on_outcomes(1, {PARTITION: KafkaError(ErrorCode.INVALID_RECORD_STATE)})
+    in_flight.on_outcomes(2, {PARTITION: None})
+    in_flight.acknowledge(kept, ACCEPT)
+    with pytest.raises(KafkaError, match="acknowledged before"):
+        in_flight.acknowledge(lost, ACCEPT)

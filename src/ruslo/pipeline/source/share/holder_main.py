@@ -10,6 +10,7 @@ import asyncio
 import sys
 from typing import BinaryIO
 
+from ruslo.machines.share_partition.states import AcknowledgeType
 from ruslo.model.errors import KafkaError, RusloError
 from ruslo.pipeline.source.share.holder_messages import (
     Batch,
@@ -34,18 +35,23 @@ async def serve(source: BinaryIO, sink: BinaryIO) -> None:
         write_message(sink, _failed(error))
         return
     holder.expect(join.unaccepted)
+    # Only a batch that the reader got may be rejected: no task has seen other locked records.
+    at_end = AcknowledgeType.RELEASE
     try:
         while (message := await asyncio.to_thread(read_message, source)) is not None:
+            at_end = AcknowledgeType.RELEASE
             response: object
             try:
                 response = await _handle(holder, message)
             except RusloError as error:
                 response = _failed(error)
             write_message(sink, response)
+            if isinstance(response, Batch) and response.records:
+                at_end = join.on_failure
     except BrokenPipeError:
         pass  # The reader ended before it got the response.
     finally:
-        await holder.stop(join.on_failure)
+        await holder.stop(at_end)
 
 
 async def _handle(holder: LockHolder, message: object) -> Batch | None:

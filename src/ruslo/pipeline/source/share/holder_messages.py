@@ -22,7 +22,7 @@ class Join(NamedTuple):
     group_id: str
     topics: tuple[str, ...]
     on_failure: AcknowledgeType
-    """What happens to locked records when the reader ends."""
+    """What happens to the records of the last batch when the reader ends before its next message."""
     unaccepted: dict[SharePartitionId, OffsetRanges]
 
 

@@ -233,7 +233,7 @@ class LockHolder:
         """A leader acknowledges all ranges of a partition or none: halving finds those that have expired."""
         batches = [AcknowledgementBatch(held.range.first, held.range.last, (kind,)) for held in ranges]
         request: dict[int, Acknowledgements] = {node_id: {partition: batches}}
-        error = (await self._client.acknowledge(request))[partition]
+        error = (await self._client.acknowledge(request))[node_id][partition]
         if error is None:
             return ranges
         if error.code == ErrorCode.INVALID_RECORD_STATE and len(ranges) > 1:

@@ -36,7 +36,7 @@ _REFUSED: Final = {
 class ShareOptions:
     group_id: str
     on_failure: AcknowledgeType
-    """What happens to the records of an unfinished batch when the query stops: RELEASE or REJECT."""
+    """What happens to the records of the last batch when the query stops: RELEASE or REJECT."""
 
 
 def parse_share(

@@ -6,9 +6,10 @@
 - Spark asks for the next batch when it has committed the previous one, whose records are accepted then. Their
   locks are renewed until that moment, however long the batch takes.
 - When the query stops, however it ends, the process that holds the locks releases (or rejects) the records
-  of the unfinished batch. After the restart Spark repeats the batch. Its records are accepted without another
-  delivery when the group delivers them to this query again. Only another consumer that gets them in between
-  processes them a second time.
+  of the last batch. Spark may have committed it: it tells a source only with the next batch. After the
+  restart Spark repeats an unfinished batch. Its records are accepted without another delivery when the group
+  delivers them to this query again. Only another consumer that gets them in between processes them a second
+  time.
 """
 
 from __future__ import annotations
