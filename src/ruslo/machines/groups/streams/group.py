@@ -187,6 +187,7 @@ class StreamsGroup(EpochGroup[StreamsMember]):
         self.task_offsets.pop(member_id, None)
         if not self.members:
             self.shutdown_requester = None
+            self.description = None
 
     def _hold(self, member: StreamsMember) -> None:
         for holders, tasks in self._roles(member):
