@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ruslo.machines.groups.streams.configured_topology import ConfiguredTopology, configure
+from ruslo.machines.groups.streams.configured_topology import MAX_TASKS, ConfiguredTopology, configure
 from ruslo.machines.groups.streams.partition_counts import repartition_counts
 from ruslo.machines.groups.streams.status import StatusCode
 from ruslo.machines.groups.streams.topology import MAX_SUBTOPOLOGIES, requested_topology
@@ -174,6 +174,14 @@ def test_topics_that_do_not_fit(subtopologies: list[Subtopology], code: StatusCo
     assert topology.problem.code is code
     assert not topology.is_ready
     assert not topology.missing
+
+
+def test_standby_tasks_count_towards_the_limit() -> None:
+    topology = configured(subtopology("0", "a"), subtopology("1", "a"), a=MAX_TASKS // 4)
+    topology.check_size(1)
+    with pytest.raises(KafkaError, match="with 2 standby replicas") as caught:
+        topology.check_size(2)
+    assert caught.value.code is ErrorCode.STREAMS_INVALID_TOPOLOGY
 
 
 def test_many_missing_topics_are_summarized() -> None:
