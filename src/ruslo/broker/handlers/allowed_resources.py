@@ -42,10 +42,10 @@ def split_groups(
     """The groups on which the operation is allowed, and the others, each once."""
     allowed: list[str] = []
     denied: list[str] = []
-    for group_id in groups:
+    for group_id in dict.fromkeys(groups):
         may = context.allows(operation, ResourceType.GROUP, group_id)
         (allowed if may else denied).append(group_id)
-    return allowed, list(dict.fromkeys(denied))
+    return allowed, denied
 
 
 def submit_allowed_topics(

@@ -24,6 +24,8 @@ class GroupDescriptions:
     group: Any
     topics_of: Callable[[Any], Iterable[str]]
     """The topics in a description."""
+    without_hidden: Callable[[Any, Callable[[Iterable[str]], bool]], Any] = lambda group, _: group
+    """Leaves out other parts of a description whose topics the client may not describe."""
 
     async def describe(self, services: Services, request: Any, context: RequestContext) -> Any:
         """Describe groups, without those that the client may not describe, or whose topics it may not."""
@@ -52,14 +54,17 @@ class GroupDescriptions:
         """The group, unless its members have topics that the client may not describe."""
         if context.access is OPEN:
             return group
-        topics = set(self.topics_of(group))
-        if all(context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic) for topic in topics):
-            return group
+        if _may_describe(context, self.topics_of(group)):
+            return self.without_hidden(group, lambda topics: _may_describe(context, topics))
         return self.group(
             group_id=group.group_id,
             error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
             error_message="The group has topics that the client is not authorized to describe",
         )
+
+
+def _may_describe(context: RequestContext, topics: Iterable[str]) -> bool:
+    return all(context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic) for topic in set(topics))
 
 
 def _part(request: Any, group_ids: list[str]) -> Any:

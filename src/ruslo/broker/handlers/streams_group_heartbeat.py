@@ -9,8 +9,8 @@ v1: the acceptable recovery lag as int64, missing client tags, and requests for 
 from __future__ import annotations
 
 import asyncio
-from itertools import islice
 
+from ruslo.broker.coordinators.groups.internal_topics import SHOWN_TOPICS
 from ruslo.broker.handlers.services import Response, Services
 from ruslo.broker.requests.context import RequestContext
 from ruslo.machines.groups.streams.status import StatusCode
@@ -21,7 +21,6 @@ from ruslo.protocol.message import Message
 from ruslo.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest, Topology
 from ruslo.protocol.messages.streams_group_heartbeat_response import Status, StreamsGroupHeartbeatResponse
 
-_SHOWN_TOPICS = 3
 _RETRY_HEARTBEATS = 2
 """A topic that could not be created is tried again after this number of heartbeat intervals."""
 
@@ -86,14 +85,14 @@ def _create_missing_topics(
             if not context.allows(Operation.CREATE, ResourceType.TOPIC, topic.name)
         ]
         if denied:
-            _append(missing, f"{context.principal} may not CREATE {', '.join(denied[:_SHOWN_TOPICS])}")
+            _append(missing, f"{context.principal} may not CREATE {', '.join(denied[:SHOWN_TOPICS])}")
             return
     retry_ms = _RETRY_HEARTBEATS * response.heartbeat_interval_ms
-    services.streams_topics.create(topics, context, retry_ms=retry_ms)
-    failures = services.streams_topics.failures(topic.name for topic in topics)
-    if failures:
-        shown = (f"{name} ({reason})" for name, reason in islice(failures.items(), _SHOWN_TOPICS))
-        _append(missing, f"{len(failures)} could not be created: {', '.join(shown)}")
+    services.streams_topics.create(group_id, topics, context, retry_ms=retry_ms)
+    failure = services.streams_topics.failure(group_id)
+    if failure is not None:
+        shown = (f"{name} ({reason})" for name, reason in failure.examples.items())
+        _append(missing, f"{failure.topic_count} could not be created: {', '.join(shown)}")
 
 
 def _append(status: Status, detail: str) -> None:

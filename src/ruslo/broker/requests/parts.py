@@ -7,8 +7,9 @@ Between two parts the event loop serves other clients.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from copy import copy
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from ruslo.protocol.message import Message
@@ -24,43 +25,48 @@ class Division(NamedTuple):
     inner_response_array: str | None = None
     size: int = 250
     """Elements of a part, which is handled within a few milliseconds."""
-    unique: tuple[str, ...] = ()
-    """Fields that identify an element. Duplicates are left out, because each would cost a whole result."""
+    unique: Callable[[Any], Hashable] | None = None
+    """What identifies an element. Duplicates are left out, because each would cost a whole result."""
     first_part_only: str | None = None
     """A flag of the request that applies to its first part only."""
+
+
+def _all_topics_of(group: Any) -> Hashable:
+    """Identifies a request for all topics of a group; the results for topics that are named cost less."""
+    return group.group_id if group.topics is None else id(group)
 
 
 _TOPIC_PARTITIONS = Division("topics", "topics", "partitions", "partitions")
 _SHARE_PARTITIONS = Division("topics", "results", "partitions", "partitions", size=100)
 
 DIVISIONS = {
-    "ConsumerGroupDescribe": (Division("group_ids", "groups"),),
-    "DeleteGroups": (Division("groups_names", "results"),),
+    "ConsumerGroupDescribe": (Division("group_ids", "groups", unique=str),),
+    "DeleteGroups": (Division("groups_names", "results", unique=str),),
     "DeleteRecords": (_TOPIC_PARTITIONS,),
     "DeleteShareGroupState": (_SHARE_PARTITIONS,),
     "DescribeConfigs": (
-        Division("resources", "results", size=20, unique=("resource_type", "resource_name")),
+        Division("resources", "results", size=20, unique=attrgetter("resource_type", "resource_name")),
     ),
-    "DescribeGroups": (Division("groups", "groups"),),
+    "DescribeGroups": (Division("groups", "groups", unique=str),),
     "DescribeProducers": (
-        Division("topics", "topics", "partition_indexes", "partitions", size=20, unique=("name",)),
+        Division("topics", "topics", "partition_indexes", "partitions", size=20, unique=attrgetter("name")),
     ),
-    "DescribeShareGroupOffsets": (Division("groups", "groups", size=20),),
-    "DescribeTransactions": (Division("transactional_ids", "transaction_states"),),
+    "DescribeShareGroupOffsets": (Division("groups", "groups", size=20, unique=_all_topics_of),),
+    "DescribeTransactions": (Division("transactional_ids", "transaction_states", unique=str),),
     "InitializeShareGroupState": (_SHARE_PARTITIONS,),
     "FindCoordinator": (Division("coordinator_keys", "coordinators"),),
     "ListOffsets": (_TOPIC_PARTITIONS._replace(size=50),),
     # Clients request topics again that are not created yet.
     "Metadata": (Division("topics", "topics", first_part_only="allow_auto_topic_creation"),),
     "OffsetFetch": (
-        Division("groups", "groups"),
+        Division("groups", "groups", unique=_all_topics_of),
         Division("topics", "topics", "partition_indexes", "partitions"),
     ),
     "OffsetForLeaderEpoch": (_TOPIC_PARTITIONS,),
     "ReadShareGroupState": (_SHARE_PARTITIONS,),
     "ReadShareGroupStateSummary": (_SHARE_PARTITIONS,),
-    "StreamsGroupDescribe": (Division("group_ids", "groups"),),
-    "ShareGroupDescribe": (Division("group_ids", "groups"),),
+    "StreamsGroupDescribe": (Division("group_ids", "groups", unique=str),),
+    "ShareGroupDescribe": (Division("group_ids", "groups", unique=str),),
     "WriteShareGroupState": (_SHARE_PARTITIONS,),
 }
 
@@ -71,16 +77,17 @@ def parts_of(api_name: str, request: Message) -> tuple[Division, Iterator[Messag
     for division in DIVISIONS.get(api_name, ()):
         elements = getattr(request_fields, division.request_array)
         if elements:
-            if division.unique:
-                elements = _unique(elements, division)
+            if division.unique is not None:
+                elements = _unique(elements, division, division.unique)
             return division, _parts(request, division, elements)
     return None
 
 
-def _unique(elements: Sequence[Any], division: Division) -> list[Any]:
-    names = [tuple(getattr(each, field) for field in division.unique) for each in elements]
-    by_name = dict(zip(reversed(names), reversed(elements), strict=True))
-    first_ones = list(reversed(by_name.values()))
+def _unique(elements: Sequence[Any], division: Division, identity: Callable[[Any], Hashable]) -> list[Any]:
+    by_name: dict[Hashable, Any] = {}
+    for each in elements:
+        by_name.setdefault(identity(each), each)
+    first_ones = list(by_name.values())
     if division.inner_request_array is not None:
         for each in first_ones:
             setattr(

@@ -11,20 +11,26 @@ import pytest
 
 from ruslo.client.admin.acls import Acls
 from ruslo.client.wire.cluster import Cluster
+from ruslo.machines.groups.streams.describe import DescriptionStatus
 from ruslo.machines.groups.streams.status import StatusCode
 from ruslo.machines.groups.streams.target import MAX_INLINE_TASKS
-from ruslo.model.acls import Acl, Operation, PatternType, Permission, ResourceType
+from ruslo.model.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
 from ruslo.protocol.messages.streams_group_describe_response import StreamsGroupDescribeResponse
 from ruslo.protocol.messages.streams_group_heartbeat_request import (
     KeyValue,
     StreamsGroupHeartbeatRequest,
+    TopicInfo,
     Topology,
 )
 from ruslo.protocol.messages.streams_group_heartbeat_response import Status, StreamsGroupHeartbeatResponse
 from ruslo.protocol.messages.streams_group_topology_description_update_request import (
     StreamsGroupTopologyDescriptionUpdateRequest,
+    TopologyDescription,
+    TopologyDescriptionGlobalStore,
+    TopologyDescriptionNode,
+    TopologyDescriptionSubtopology,
 )
 from ruslo.protocol.messages.streams_group_topology_description_update_response import (
     StreamsGroupTopologyDescriptionUpdateResponse,
@@ -190,6 +196,70 @@ async def test_permissions(tmp_path: Path) -> None:
             await client.call(StreamsGroupDescribeRequest(group_ids=["g"]), StreamsGroupDescribeResponse)
         ).groups
         assert described.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+async def test_a_description_with_hidden_topics_is_left_out(tmp_path: Path) -> None:
+    async with ready_node(tmp_path, **AUTHORIZED) as (node, client):
+        topology = Topology(
+            subtopologies=[
+                subtopology("0", "orders", writes=["g-r"]),
+                subtopology("1", reads=[TopicInfo(name="g-r")]),
+            ]
+        )
+        response = await beat(client, joining(topology))
+        assert response.error_code == 0
+        source = TopologyDescriptionNode(name="s", node_type=1, source_topics=["orders", "r"])
+        sink = TopologyDescriptionNode(name="k", node_type=3, sink_topic="exports")
+        world = TopologyDescriptionNode(name="w", node_type=1, source_topics=["countries"])
+        update = StreamsGroupTopologyDescriptionUpdateRequest(
+            group_id="g",
+            member_id="m",
+            topology_description=TopologyDescription(
+                subtopologies=[TopologyDescriptionSubtopology(subtopology_id="0", nodes=[source, sink])],
+                global_stores=[
+                    TopologyDescriptionGlobalStore(
+                        source=world, processor=TopologyDescriptionNode(name="p", node_type=2)
+                    )
+                ],
+            ),
+        )
+        pushed = await client.call(update, StreamsGroupTopologyDescriptionUpdateResponse)
+        assert pushed.error_code == 0
+
+        async def statuses_without(*hidden: str) -> list[int]:
+            """The status while the client may not describe one of the topics."""
+            statuses = []
+            for name in hidden:
+                acl = Acl(
+                    ResourceType.TOPIC,
+                    name,
+                    PatternType.LITERAL,
+                    ANONYMOUS,
+                    "*",
+                    Operation.DESCRIBE,
+                    Permission.DENY,
+                )
+                async with Cluster(node.bootstrap) as cluster:
+                    await Acls(cluster).create([acl])
+                    (group,) = (
+                        await client.call(
+                            StreamsGroupDescribeRequest(group_ids=["g"], include_topology_description=True),
+                            StreamsGroupDescribeResponse,
+                        )
+                    ).groups
+                    await Acls(cluster).delete([AclFilter(resource_name=name)])
+                assert group.error_code == 0
+                available = group.topology_description_status == DescriptionStatus.AVAILABLE
+                assert (group.topology_description is not None) == available
+                statuses.append(group.topology_description_status)
+            return statuses
+
+        assert await statuses_without("other", "r", "exports", "countries") == [
+            DescriptionStatus.AVAILABLE,
+            DescriptionStatus.AVAILABLE,
+            DescriptionStatus.ERROR,
+            DescriptionStatus.ERROR,
+        ]
 
 
 async def test_disabled_protocol_is_rejected(tmp_path: Path) -> None:

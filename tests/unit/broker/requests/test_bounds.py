@@ -22,6 +22,11 @@ from ruslo.protocol.flat_reader import MAX_ELEMENTS
 from ruslo.protocol.messages.create_topics_request import CreateTopicsRequest
 from ruslo.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from ruslo.protocol.messages.describe_groups_response import DescribeGroupsResponse
+from ruslo.protocol.messages.describe_share_group_offsets_request import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+)
 from ruslo.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from ruslo.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from ruslo.protocol.messages.find_coordinator_response import FindCoordinatorResponse
@@ -115,6 +120,34 @@ class TestChunks:
         assert found is not None
         allowed = [chunk.allow_auto_topic_creation for chunk in found[1]]  # type: ignore[attr-defined]
         assert allowed == [True, False, False, False]
+
+    @pytest.mark.parametrize(
+        ("name", "array"),
+        [
+            ("ConsumerGroupDescribe", "group_ids"),
+            ("DeleteGroups", "groups_names"),
+            ("DescribeGroups", "groups"),
+            ("DescribeTransactions", "transactional_ids"),
+            ("ShareGroupDescribe", "group_ids"),
+            ("StreamsGroupDescribe", "group_ids"),
+        ],
+    )
+    def test_a_group_that_is_named_often_is_described_once(self, name: str, array: str) -> None:
+        found = parts_of(name, API_BY_NAME[name].request(**{array: ["g", "h", "g"] * 1000}))
+        assert found is not None
+        assert [getattr(chunk, array) for chunk in found[1]] == [["g", "h"]]
+
+    def test_all_offsets_of_a_share_group_are_described_once(self) -> None:
+        of_topic = DescribeShareGroupOffsetsRequestTopic(topic_name="t", partitions=[0])
+        groups = [
+            *(DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=None) for _ in range(100)),
+            *(DescribeShareGroupOffsetsRequestGroup(group_id="g", topics=[of_topic]) for _ in range(2)),
+        ]
+        found = parts_of("DescribeShareGroupOffsets", DescribeShareGroupOffsetsRequest(groups=groups))
+        assert found is not None
+        (chunk,) = found[1]
+        assert isinstance(chunk, DescribeShareGroupOffsetsRequest)
+        assert [each.topics for each in chunk.groups] == [None, [of_topic], [of_topic]]
 
 
 class TestResponses:

@@ -17,8 +17,11 @@ from ruslo.machines.groups.streams.partition_counts import (
 from ruslo.machines.groups.streams.status import StatusCode
 from ruslo.machines.groups.streams.topology import StreamsTopology
 from ruslo.machines.groups.topics_view import TopicsView
+from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.streams_group_topology_value import Subtopology, TopicInfo
 
+MAX_TASKS = 20_000
+"""Tasks of a group with their standby tasks: the state of all groups is in the memory of the brokers."""
 _SHOWN_TOPICS = 3
 
 
@@ -52,6 +55,21 @@ class ConfiguredTopology:
     def is_ready(self) -> bool:
         """Whether all topics exist, so that tasks can be assigned."""
         return self.problem is None
+
+    @property
+    def task_count(self) -> int:
+        return sum(each.task_count for each in self.subtopologies.values())
+
+    def check_size(self, num_standby_replicas: int) -> None:
+        """Raise KafkaError if a group with so many standby replicas had more than MAX_TASKS."""
+        tasks = self.task_count * (1 + num_standby_replicas)
+        if tasks > MAX_TASKS:
+            raise KafkaError(
+                ErrorCode.STREAMS_INVALID_TOPOLOGY,
+                f"The topology has {tasks} tasks with {num_standby_replicas} standby replicas "
+                f"(streams.num.standby.replicas), more than the maximum of {MAX_TASKS}. Use fewer standby "
+                f"replicas or partitions, or divide the application.",
+            )
 
     def has_task(self, task: model.TaskId) -> bool:
         subtopology = self.subtopologies.get(task.subtopology_id)

@@ -80,6 +80,7 @@ class StreamsGroup(EpochGroup[StreamsMember]):
     failure: AssignorFailure | None = None
     """The failure of the last assignor run outside the event loop; None if it succeeded."""
     failure_retry_ms: int = 0
+    """No target is computed earlier: the assignor failed, or its target could not be written."""
     endpoint_epoch: int = 0
     """Bumped when tasks of a member with an endpoint change."""
     endpoint_partitions: dict[str, EndpointToPartitions] = field(default_factory=dict)
@@ -187,6 +188,7 @@ class StreamsGroup(EpochGroup[StreamsMember]):
         self.task_offsets.pop(member_id, None)
         if not self.members:
             self.shutdown_requester = None
+            self.description = None
 
     def _hold(self, member: StreamsMember) -> None:
         for holders, tasks in self._roles(member):

@@ -248,9 +248,11 @@ def _refresh(
         bumps = bumps or changed
         if changed or configured is None:
             configured = configure(topology, shard.topics)
+    configs = config.assignment_configs()
+    if configured is not group.configured or configs != group.assignment_configs:
+        configured.check_size(config.num_standby_replicas)
     _check_owned(configured, owned)
     validated = topology.epoch if configured.is_ready else NOT_VALIDATED
-    configs = config.assignment_configs()
     epoch = group.epoch
     if bumps or validated != group.validated_topology_epoch or configs != group.assignment_configs:
         epoch += 1

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from heapq import heappop, heappush
 from typing import TypeAlias
 
 from ruslo.machines.groups.streams.status import StatusCode
@@ -39,23 +40,36 @@ def repartition_counts(subtopologies: Collection[Subtopology], count_of: CountOf
         for topic in each.repartition_source_topics
         if topic.partitions != 0
     }
-    undetermined = [
+    writers = [
         each for each in subtopologies if any(sink not in counts for sink in each.repartition_sink_topics)
     ]
-    while undetermined:
-        waiting = []
-        for each in undetermined:
-            count = _max_source_count(each, counts, count_of)
-            if count is None:
-                waiting.append(each)
+    due: list[tuple[int, int]] = []
+    """Round and index of writers that have a source whose number is known: each is visited once."""
+    waiting: dict[str, list[int]] = {}
+    """The indexes of the other writers, by source."""
+    for index, each in enumerate(writers):
+        if _max_source_count(each, counts, count_of) is not None:
+            due.append((0, index))
+            continue
+        for topic in each.repartition_source_topics:
+            waiting.setdefault(topic.name, []).append(index)
+    found = {index for _, index in due}
+    while due:
+        turn, index = heappop(due)
+        count = _max_source_count(writers[index], counts, count_of)
+        assert count is not None
+        for sink in writers[index].repartition_sink_topics:
+            if sink in counts:
                 continue
-            for sink in each.repartition_sink_topics:
-                counts.setdefault(sink, count)
-        if len(waiting) == len(undetermined):
-            raise _invalid(
-                "The numbers of partitions of some repartition topics depend on each other. Remove the loop."
-            )
-        undetermined = waiting
+            counts[sink] = count
+            for reader in waiting.pop(sink, ()):
+                if reader not in found:
+                    found.add(reader)
+                    heappush(due, (turn + (reader < index), reader))
+    if len(found) < len(writers):
+        raise _invalid(
+            "The numbers of partitions of some repartition topics depend on each other. Remove the loop."
+        )
     for each in subtopologies:
         for topic in each.repartition_source_topics:
             if topic.name not in counts:

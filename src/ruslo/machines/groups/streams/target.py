@@ -24,7 +24,7 @@ from ruslo.machines.groups.streams.records import target_epoch_record, target_re
 from ruslo.machines.groups.streams.settings import StreamsGroupConfig
 from ruslo.machines.groups.streams.status import StatusCode, status
 from ruslo.machines.groups.timers import TimerKey, TimerKind
-from ruslo.machines.machine import Outcome
+from ruslo.machines.machine import Instant, Outcome
 from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.protocol.messages.streams_group_heartbeat_response import Status
 
@@ -90,8 +90,14 @@ def computed(shard: ShardState, group: StreamsGroup, event: TargetComputed, now_
     # A static member may have rejoined with another id, which does not bump the epoch.
     if event.group_epoch != group.epoch or result.keys() != group.members.keys():
         return _assign_now(shard, group, now_ms)
-    group.failure = None
-    return Outcome(records=_records(shard, group, group.members, result, group.epoch))
+    group.failure, group.failure_retry_ms = None, 0
+
+    def on_failure(code: ErrorCode, now: Instant) -> GroupOutcome:
+        group.failure_retry_ms = now.monotonic_ms + FAILURE_RETRY_MS
+        return Outcome()
+
+    records = _records(shard, group, group.members, result, group.epoch)
+    return Outcome(records=records, on_failure=on_failure)
 
 
 def group_spec(
@@ -142,7 +148,9 @@ def _why_not_due(
         return _COMPUTING
     if group.is_target_recent(shard.wall_ms, config.assignment_interval_ms):
         return "The next assignment waits for the end of the interval (streams.assignment.interval.ms)"
-    if group.failure is not None and group_epoch == group.epoch and now_ms < group.failure_retry_ms:
+    if group_epoch == group.epoch and now_ms < group.failure_retry_ms:
+        if group.failure is None:
+            return "The last assignment could not be written and is computed again"
         return f"The assignor {group.failure.assignor!r} failed and is tried again"
     return None
 
@@ -154,6 +162,7 @@ def _assign_now(shard: ShardState, group: StreamsGroup, now_ms: int) -> GroupOut
     config = shard.settings.streams_config_of(group.group_id)
     try:
         configured = configure(group.topology, shard.topics)
+        configured.check_size(config.num_standby_replicas)
         result = _assign(shard, group, group.epoch, group.members, configured, config, now_ms, outcome)
     except KafkaError:
         return outcome
@@ -176,8 +185,7 @@ def _assign(
     if not configured.is_ready:
         return {}
     spec, topology = group_spec(group, members.values(), config), configured.for_assignor()
-    tasks = sum(each.task_count for each in configured.subtopologies.values())
-    if tasks * (1 + config.num_standby_replicas) > MAX_INLINE_TASKS:
+    if configured.task_count * (1 + config.num_standby_replicas) > MAX_INLINE_TASKS:
         query = ComputeTasks(group.group_id, group_epoch, config.assignor, spec, topology)
         outcome.add(pending_query(shard, query, now_ms))
         return None

@@ -19,7 +19,6 @@ from ruslo.protocol.messages.streams_group_topology_value import (
 )
 
 MAX_SUBTOPOLOGIES = 1_000
-"""The partition counts of repartition topics take up to the square of this number of steps."""
 
 
 class StreamsTopology:
@@ -121,6 +120,10 @@ def _check(topology: RequestedTopology) -> None:
         name = each.subtopology_id
         if not each.source_topics and not each.repartition_source_topics:
             raise _invalid(f"Subtopology {name!r} has no source topics")
+        _check_distinct(name, "source", each.source_topics)
+        _check_distinct(name, "repartition sink", each.repartition_sink_topics)
+        _check_distinct(name, "repartition source", [topic.name for topic in each.repartition_source_topics])
+        _check_distinct(name, "changelog", [topic.name for topic in each.state_changelog_topics])
         for topic in each.state_changelog_topics:
             if topic.partitions != 0:
                 raise _invalid(
@@ -134,6 +137,11 @@ def _check(topology: RequestedTopology) -> None:
                 group.repartition_source_topics, each.repartition_source_topics
             ):
                 raise _invalid(f"A copartition group of subtopology {name!r} names a topic that is not there")
+
+
+def _check_distinct(subtopology_id: str, kind: str, names: list[str]) -> None:
+    if len(set(names)) < len(names):
+        raise _invalid(f"Subtopology {subtopology_id!r} names a {kind} topic more than once. Name it once.")
 
 
 def _are_indexes(indexes: list[int], names: list[str] | list[RequestedTopic]) -> bool:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
-from ruslo.machines.groups.streams.configured_topology import ConfiguredTopology, configure
+from ruslo.machines.groups.streams.configured_topology import MAX_TASKS, ConfiguredTopology, configure
+from ruslo.machines.groups.streams.partition_counts import repartition_counts
 from ruslo.machines.groups.streams.status import StatusCode
 from ruslo.machines.groups.streams.topology import MAX_SUBTOPOLOGIES, requested_topology
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -58,6 +62,35 @@ def test_a_chain_of_repartition_topics_in_any_order() -> None:
         a=3,
     )
     assert missing_counts(topology) == {"r1": 3, "r2": 3}
+
+
+class Scanned(list[Any]):
+    """Topics that count how often somebody goes through them."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        Scanned.times += 1
+        return super().__iter__()
+
+
+def test_a_long_chain_of_repartition_topics_visits_each_subtopology_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Scanned, "times", 0)
+    length = 100
+    chain = [
+        subtopology(str(step), reads=[repartition(f"r{step - 1}")], writes=[f"r{step}"])
+        for step in range(length, 0, -1)
+    ]
+    topology = requested_topology(Topology(subtopologies=[*chain, subtopology("0", "a", writes=["r0"])]))
+    for each in topology.subtopologies.values():
+        each.repartition_source_topics = Scanned(each.repartition_source_topics)
+    counts = repartition_counts(
+        list(topology.subtopologies.values()), lambda name: 3 if name == "a" else None
+    )
+    assert counts == {f"r{step}": 3 for step in range(length + 1)}
+    assert Scanned.times <= 5 * (length + 1)
 
 
 def test_a_given_number_of_partitions_is_kept() -> None:
@@ -143,6 +176,14 @@ def test_topics_that_do_not_fit(subtopologies: list[Subtopology], code: StatusCo
     assert not topology.missing
 
 
+def test_standby_tasks_count_towards_the_limit() -> None:
+    topology = configured(subtopology("0", "a"), subtopology("1", "a"), a=MAX_TASKS // 4)
+    topology.check_size(1)
+    with pytest.raises(KafkaError, match="with 2 standby replicas") as caught:
+        topology.check_size(2)
+    assert caught.value.code is ErrorCode.STREAMS_INVALID_TOPOLOGY
+
+
 def test_many_missing_topics_are_summarized() -> None:
     problem = configured(subtopology("0", *"zyxwv")).problem
     assert problem is not None
@@ -160,6 +201,10 @@ def test_many_missing_topics_are_summarized() -> None:
         [subtopology("0", "a", copartitioned=copartition([-1], []))],
         [subtopology("0", "a", copartitioned=copartition([], [0]))],
         [subtopology("0", "a", reads=[repartition("r")])],
+        [subtopology("0", "a", "a")],
+        [subtopology("0", "a", writes=["r", "r"])],
+        [subtopology("0", "a", reads=[repartition("r", 1), repartition("r", 1)])],
+        [subtopology("0", "a", changelogs=[TopicInfo(name="c"), TopicInfo(name="c")])],
         [subtopology("0", reads=[repartition("r")], writes=["r"])],
         [subtopology(str(number), "a") for number in range(MAX_SUBTOPOLOGIES + 1)],
     ],

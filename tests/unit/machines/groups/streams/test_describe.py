@@ -134,6 +134,20 @@ def test_descriptions_of_other_topologies_and_clients_are_rejected() -> None:
     assert push(transcript, "a", epoch=1, group="").error_code == ErrorCode.INVALID_REQUEST
 
 
+def test_the_description_goes_with_the_last_member() -> None:
+    transcript = StreamsTranscript(topics=READY)
+    a, b = StreamThread(transcript, "a"), StreamThread(transcript, "b")
+    a.join()
+    b.join()
+    assert push(transcript, "a").error_code == 0
+    a.leave()
+    assert described(transcript, description=True).topology_description_status == DescriptionStatus.AVAILABLE
+    b.leave()
+    group = described(transcript, description=True)
+    assert group.topology_description_status == DescriptionStatus.NOT_STORED
+    assert group.topology_description is None
+
+
 # -- endpoints ---------------------------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ from ruslo.machines.assignors.streams.model import (
 from ruslo.machines.groups.consumer.ports import AssignorFailure
 from ruslo.machines.groups.events import ComputeTasks, TargetComputed
 from ruslo.machines.groups.settings import GroupSettings
+from ruslo.machines.groups.streams.configured_topology import MAX_TASKS
 from ruslo.machines.groups.streams.group import StreamsGroup
 from ruslo.machines.groups.streams.settings import GroupSetting, StreamsSettings
 from ruslo.machines.groups.streams.status import StatusCode
@@ -659,6 +660,28 @@ def test_a_failed_query_is_repeated_later() -> None:
     a.heartbeat()
     assert len(a.tasks) == MAX_INLINE_TASKS + 1
     assert group_of(transcript).failure is None
+
+
+def test_a_target_that_could_not_be_written_is_computed_again_later() -> None:
+    transcript, a = large()
+    transcript.bench.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    compute(transcript)
+    assert codes(a.heartbeat()) == [StatusCode.ASSIGNMENT_DELAYED]
+    assert transcript.bench.queries == []
+    transcript.wait(10_000)
+    a.heartbeat()
+    compute(transcript)
+    a.heartbeat()
+    assert len(a.tasks) == MAX_INLINE_TASKS + 1
+
+
+def test_the_tasks_of_a_group_are_limited() -> None:
+    transcript = StreamsTranscript(topics={"orders": MAX_TASKS + 1})
+    a = StreamThread(transcript, "a", stateless_topology())
+    response = a.join()
+    assert response.error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY
+    assert f"the maximum of {MAX_TASKS}" in str(response.error_message)
+    assert transcript.group not in transcript.bench.shard.state.groups
 
 
 def test_a_lost_query_is_repeated() -> None:
