@@ -81,7 +81,7 @@ class StreamsGroup(EpochGroup[StreamsMember]):
     """The failure of the last assignor run outside the event loop; None if it succeeded."""
     failure_retry_ms: int = 0
     endpoint_epoch: int = 0
-    """The epoch that is bumped when tasks of a member with an endpoint change."""
+    """An epoch that grows when tasks of a member with an endpoint change."""
     endpoint_partitions: dict[str, EndpointToPartitions] = field(default_factory=dict)
     """The endpoint with the partitions of its tasks by member id: a cache."""
     shutdown_requester: str | None = None
