@@ -49,6 +49,21 @@ class TestShareGroupsWithRuslo(ShareChecks):
             (view,) = cli.json("share", "describe", queue.group)
             assert (view["partitions"][0]["locked"], view["partitions"][0]["oldest_lock_s"]) == (0, None)
 
+    def test_a_rejected_record_is_replayed_once(self, cli: Cli) -> None:
+        queue = new_queue(cli)
+        letters = f"dlq.{queue.group}"
+        cli.ok("topic", "create", letters, "-c", "errors.deadletterqueue.group.enable=true")
+        cli.ok("config", "set", "--group", queue.group, f"errors.deadletterqueue.topic.name={letters}")
+        with joined(cli, queue) as member:
+            held = member.poll(30)
+            for record in held:
+                record.reject()
+            member.commit()
+            replay = ["share", "replay", queue.group]
+            until(cli, [*replay, "--dry-run"], lambda result: result["replayed"] == {queue.topic: len(held)})
+            assert cli.json(*replay)["replayed"] == {queue.topic: len(held)}
+            assert cli.json(*replay)["replayed"] == {}
+
 
 class TestStreamsGroupsWithRuslo(StreamsChecks):
     pass

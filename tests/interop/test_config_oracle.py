@@ -49,7 +49,11 @@ BROKER_ONLY = {**COMBINED, "process.roles": "broker", "listeners": "PLAINTEXT://
 CONTROLLER_ONLY = {**COMBINED, "process.roles": "controller", "listeners": "CONTROLLER://:9093"}
 
 KAFKA_4_4 = {
+    "errors.deadletterqueue.auto.create.topics.enable",
+    "errors.deadletterqueue.copy.record.enable",
     "errors.deadletterqueue.group.enable",
+    "errors.deadletterqueue.topic.name",
+    "errors.deadletterqueue.topic.name.prefix",
     "group.streams.acceptable.recovery.lag",
     "group.streams.assignors",
     "group.streams.min.task.offset.interval.ms",

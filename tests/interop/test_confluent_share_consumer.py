@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 
 import pytest
@@ -82,3 +83,29 @@ def test_both_clients_share_a_group(bootstrap: str) -> None:
             seen.update(received)
             seen.update(messages)
     assert seen == Counter(value.encode() for value in sent)
+
+
+def test_a_rejected_message_is_copied_to_the_dead_letter_topic(
+    bootstrap: str, request: pytest.FixtureRequest
+) -> None:
+    if request.config.getoption("--target") == "kafka":
+        pytest.skip("Apache Kafka has dead letters of share groups from 4.4 on")
+    letters = f"dlq.{uuid.uuid4().hex[:8]}"
+    topic = new_topic(bootstrap)
+    new_topic(bootstrap, name=letters, errors_deadletterqueue_group_enable="true")
+    group = new_share_group(
+        bootstrap,
+        errors_deadletterqueue_topic_name=letters,
+        errors_deadletterqueue_copy_record_enable="true",
+    )
+    send(bootstrap, topic, ["poison"])
+    with theirs(bootstrap, group, topic, share_acknowledgement_mode="explicit") as consumer:
+        (message,) = poll(consumer)
+        consumer.acknowledge(message, AcknowledgeType.REJECT)
+        assert set(consumer.commit_sync(30).values()) <= {None}
+        settings = {"bootstrap.servers": bootstrap, "auto.offset.reset": "earliest", "group.id": group + "-r"}
+        with ruslo.Consumer(settings) as reader:
+            reader.subscribe([letters])
+            letter = next(iter(reader))
+    assert letter.value == b"poison"
+    assert ("__dlq.errors.message", b"Offset rejected by client.") in list(letter.headers)

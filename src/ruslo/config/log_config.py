@@ -56,7 +56,7 @@ def _internal(type_: ConfigType, default: ConfigValue, validator: Validator, doc
 
 
 def _switch_without_effect(doc: str) -> Any:
-    """A switch of a feature that Ruslo does not have yet: tiered storage, dead letters of share groups."""
+    """A switch of a feature that Ruslo does not have yet: tiered storage."""
     return _row(*without_effect(ConfigKey("", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE, doc)))
 
 
@@ -70,8 +70,8 @@ class LogConfig:
     compression_type: str = _of_broker("compression.type")
     compression_zstd_level: int = _of_broker("compression.zstd.level")
     delete_retention_ms: int = _of_broker("log.cleaner.delete.retention.ms")
-    errors_deadletterqueue_group_enable: bool = _switch_without_effect(
-        "Let share groups write their dead letters to this topic (KIP-1191)."
+    errors_deadletterqueue_group_enable: bool = _of_topic(
+        BOOLEAN, False, None, "Let share groups write their dead letters to this topic (KIP-1191)."
     )
     file_delete_delay_ms: int = _of_broker("log.segment.delete.delay.ms")
     flush_messages: int = _of_broker("log.flush.interval.messages")

@@ -243,7 +243,7 @@ class SharePartitionModel(RuleBasedStateMachine):
 
     @rule(member=st.sampled_from(MEMBERS))
     def leave(self, member: str) -> None:
-        write = self.partition.release(member)
+        write = self.partition.release(member, self.now)
         self._begin(
             write,
             {

@@ -43,7 +43,7 @@ def _forgets_the_state() -> None:
 
 def _locks_never_expire() -> None:
     SharePartitionManager._expire_locks = lambda self: None  # type: ignore[method-assign]
-    SharePartition.release = lambda self, member: None  # type: ignore[method-assign]
+    SharePartition.release = lambda self, member, now_ms: None  # type: ignore[method-assign]
 
 
 def _counts_are_not_limited() -> None:

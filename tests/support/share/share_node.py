@@ -37,9 +37,11 @@ def new_share_node(directory: Path, target: str, properties: Mapping[str, str] |
     return RusloNode(directory, properties=properties)
 
 
-def new_topic(bootstrap: str, partitions: int = 1, replicas: int = 1, **config: str) -> str:
+def new_topic(
+    bootstrap: str, partitions: int = 1, replicas: int = 1, *, name: str | None = None, **config: str
+) -> str:
     """Create a topic; configs are given with underscores."""
-    topic = f"share-{uuid.uuid4().hex[:8]}"
+    topic = name or f"share-{uuid.uuid4().hex[:8]}"
     settings = {name.replace("_", "."): value for name, value in config.items()}
 
     async def create() -> None:

@@ -22,6 +22,12 @@ class ShareCounters:
     """Fetches that waited for records until their time was up."""
     lock_timeouts: int = 0
     """Records whose acquisition lock expired."""
+    dead_letters: Counter[str] = field(default_factory=Counter)
+    """Records copied to dead-letter topics, by group."""
+    dead_letter_requests: Counter[str] = field(default_factory=Counter)
+    """Batches sent to dead-letter topics, by group; failed attempts count as well."""
+    lost_dead_letters: Counter[str] = field(default_factory=Counter)
+    """Records archived without a dead letter, although their group has a dead-letter topic, by group."""
 
     def record_acknowledgements(self, types: Sequence[int], size: int) -> None:
         """``types``: one for the whole range of ``size`` offsets, or one for each."""

@@ -193,6 +193,14 @@ OLDEST_LOCK = Metric("ruslo_share_partition_oldest_lock_seconds", "gauge",
     _SHARE)
 DELIVERIES_MAX = Metric("ruslo_share_partition_delivery_count_max", "gauge",
     "Highest delivery count of a record in flight.", _SHARE)
+DEAD_LETTERS = Metric("kafka_server_sharegroupmetrics_deadletterqueuerecordcount_total", "counter",
+    "Records copied to the dead-letter topic of a share group.", ("group",))
+DEAD_LETTER_REQUESTS = Metric("kafka_server_sharegroupmetrics_deadletterqueuetotalproducerequests_total",
+    "counter", "Batches sent to the dead-letter topic of a share group, with failed attempts.", ("group",))
+OPEN_BREAKERS = Metric("ruslo_share_open_breakers", "gauge",
+    "Share-partitions whose circuit breaker is open or half open, so records wait.")
+LOST_DEAD_LETTERS = Metric("ruslo_share_dead_letters_lost_total", "counter",
+    "Undeliverable records archived because the dead-letter topic could not take them.", ("group",))
 LOCK_TIMEOUTS = Metric("kafka_server_sharepartitionmetrics_acquisitionlocktimeout_total", "counter",
     "Records of a share-partition whose acquisition lock expired.", _SHARE)
 

@@ -9,6 +9,7 @@ from ruslo.broker.counters.share_counters import ACKNOWLEDGE_TYPES
 from ruslo.broker.metrics import catalog
 from ruslo.broker.metrics.exposition import Family, Sample, histogram_samples, labels_text, single
 from ruslo.broker.metrics.traffic_source import MILLISECOND_NS
+from ruslo.machines.share_partition.breaker import BreakerState
 
 if TYPE_CHECKING:
     from ruslo.broker.share_partitions.manager import SharePartitionManager
@@ -31,6 +32,14 @@ def share_families(shares: SharePartitionManager) -> Iterator[Family]:
         catalog.SHARE_PARTITION_LOAD_TIME, histogram_samples(counters.load_times, {}, MILLISECOND_NS)
     )
     yield single(catalog.EXPIRED_SHARE_FETCHES, counters.expired_fetches)
+    for metric, by_group in (
+        (catalog.DEAD_LETTERS, counters.dead_letters),
+        (catalog.DEAD_LETTER_REQUESTS, counters.dead_letter_requests),
+        (catalog.LOST_DEAD_LETTERS, counters.lost_dead_letters),
+    ):
+        yield Family(
+            metric, [Sample(labels_text({"group": group}), count) for group, count in by_group.items()]
+        )
     rows = [
         (
             labels_text(
@@ -42,6 +51,8 @@ def share_families(shares: SharePartitionManager) -> Iterator[Family]:
         for led in shares
         if led.machine is not None
     ]
+    paused = sum(machine.breaker_state is not BreakerState.CLOSED for _, machine, _ in rows)
+    yield single(catalog.OPEN_BREAKERS, paused)
     yield Family(
         catalog.IN_FLIGHT_RECORDS, (Sample(labels, machine.in_flight) for labels, machine, _ in rows)
     )

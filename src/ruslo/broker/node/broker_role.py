@@ -67,6 +67,7 @@ from ruslo.broker.partitions.scrubber import Scrubber
 from ruslo.broker.partitions.transactional_appends import TransactionalAppends
 from ruslo.broker.partitions.txn_verification import TransactionVerifier
 from ruslo.broker.quorum.metadata_evidence import MetadataEvidence
+from ruslo.broker.share_partitions.dead_letter_topic import DeadLetterTopics
 from ruslo.broker.share_partitions.manager import SharePartitionManager
 from ruslo.broker.telemetry.client_telemetry import ClientTelemetry
 from ruslo.config.broker import BrokerConfig
@@ -305,6 +306,15 @@ class BrokerRole:
             shared.metadata,
             self.partitions,
             self.share_persister,
+            DeadLetterTopics(
+                shared.dynamic_config,
+                shared.metadata,
+                self.partitions,
+                links,
+                self._gateway,
+                shared.clock,
+                config.node_id,
+            ),
             shared.clock,
             shared.scheduler,
         )

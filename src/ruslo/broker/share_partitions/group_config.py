@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ruslo.config.broker import BrokerConfig
 from ruslo.config.keys.group import GROUP, bounds
+from ruslo.machines.share_partition.breaker import BreakerSettings
 from ruslo.machines.share_partition.values import ShareSettings
 
 
@@ -20,6 +21,11 @@ class ShareGroupConfig:
     """``ruslo.share.order=key``."""
     delay_header: str = ""
     """``ruslo.share.delay.header``; empty: records are not delayed."""
+
+    dead_letter_topic: str = ""
+    """``errors.deadletterqueue.topic.name``; empty: undeliverable records are archived without a copy."""
+    copies_records: bool = False
+    """``errors.deadletterqueue.copy.record.enable``: a dead letter has the record's key and value."""
 
     @property
     def has_delivery_rules(self) -> bool:
@@ -49,11 +55,19 @@ def share_group_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> Sh
             delivery_limit=number("share.delivery.count.limit"),
             lock_duration_ms=number("share.record.lock.duration.ms"),
             allows_renewal=bool(value("share.renew.acknowledge.enable")),
+            has_dead_letters=bool(value("errors.deadletterqueue.topic.name")),
             retry_backoff_ms=int(str(value("ruslo.share.retry.backoff.ms"))),
             retry_backoff_max_ms=int(str(value("ruslo.share.retry.backoff.max.ms"))),
+            breaker=BreakerSettings(
+                percent=int(str(value("ruslo.share.breaker.percent"))),
+                window_ms=int(str(value("ruslo.share.breaker.window.ms"))),
+                pause_ms=int(str(value("ruslo.share.breaker.pause.ms"))),
+            ),
         ),
         is_read_committed=value("share.isolation.level") == "read_committed",
         offset_reset=str(value("share.auto.offset.reset")),
         is_ordered_by_key=value("ruslo.share.order") == "key",
         delay_header=str(value("ruslo.share.delay.header")),
+        dead_letter_topic=str(value("errors.deadletterqueue.topic.name")),
+        copies_records=bool(value("errors.deadletterqueue.copy.record.enable")),
     )

@@ -20,6 +20,7 @@ from ruslo.broker.partitions.partition import Partition
 from ruslo.broker.partitions.purgatory import DelayedFetches
 from ruslo.broker.share_partitions.group_config import ShareGroupConfig
 from ruslo.machines.share_coordinator.records import UNKNOWN_EPOCH, ShareKey
+from ruslo.machines.share_partition.breaker import BreakerState
 from ruslo.machines.share_partition.partition import SharePartition
 from ruslo.machines.share_partition.values import StateWrite
 from ruslo.model.errors import KafkaError
@@ -52,6 +53,12 @@ class LedSharePartition:
     """Fetches that wait for records of this share-partition to become available."""
     queued_writes: deque[QueuedWrite] = field(default_factory=deque)
     writes_in_progress: list[QueuedWrite] = field(default_factory=list)
+    is_copying: bool = False
+    """Whether undeliverable records are being copied to the dead-letter topic."""
+    rejected: set[int] = field(default_factory=set)
+    """Offsets that a member has rejected and that are not archived yet, if the group has dead letters."""
+    breaker_state: BreakerState = BreakerState.CLOSED
+    """As it was last logged."""
     lock_timeouts: int = 0
     """Records whose acquisition lock has expired."""
 
@@ -73,6 +80,7 @@ class LedSharePartition:
             and machine.deadline_ms() is None
             and not self.queued_writes
             and not self.writes_in_progress
+            and not self.is_copying
         )
 
     @property

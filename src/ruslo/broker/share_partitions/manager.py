@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from ruslo.broker.coordinators.share.persister import SharePersister
 from ruslo.broker.counters.share_counters import ShareCounters
@@ -20,6 +20,8 @@ from ruslo.broker.metadata.loader import MetadataLoader
 from ruslo.broker.partitions.manager import PartitionManager
 from ruslo.broker.scheduling.deadline_timer import DeadlineTimer
 from ruslo.broker.scheduling.scheduler import Priority, Scheduler, Steps
+from ruslo.broker.share_partitions.dead_letter_copier import DeadLetterCopier
+from ruslo.broker.share_partitions.dead_letter_topic import DeadLetterTopics
 from ruslo.broker.share_partitions.group_config import ShareGroupConfig, share_group_config
 from ruslo.broker.share_partitions.led_partition import LedSharePartition, Written
 from ruslo.broker.share_partitions.loading import ShareLoader
@@ -52,6 +54,7 @@ class SharePartitionManager:
         metadata: MetadataLoader,
         partitions: PartitionManager,
         persister: SharePersister,
+        dead_letter_topics: DeadLetterTopics,
         clock: Clock,
         scheduler: Scheduler,
     ) -> None:
@@ -70,6 +73,15 @@ class SharePartitionManager:
         loop = asyncio.get_running_loop()
         self._writer = StateWriter(persister, self._on_written, loop.call_soon, self.now_ms)
         self._loader = ShareLoader(persister, clock, self._on_loaded, self._on_load_failed, loop.call_soon)
+        self._copier = DeadLetterCopier(
+            dead_letter_topics,
+            self.counters,
+            scheduler,
+            clock,
+            self._submit_write,
+            self._unload_if_abandoned,
+            self.storage_failed,
+        )
         self._deadlines: Timers[LedSharePartition] = Timers()
         self._timer = DeadlineTimer(clock, self._deadlines.deadline_ms, self._expire_locks)
         self._idle_check = loop.call_later(_IDLE_CHECK_S, self._unload_unused)
@@ -79,6 +91,7 @@ class SharePartitionManager:
         self._timer.stop()
         self._idle_check.cancel()
         await self._loader.stop()
+        await self._copier.stop()
         await self._writer.stop()
 
     def __iter__(self) -> Iterator[LedSharePartition]:
@@ -156,6 +169,7 @@ class SharePartitionManager:
         if led.failure is None:
             machine.settings = led.config.settings
             led.machine = machine
+            self._copier.wake(led)
             led.wake_all_fetches()
             self._unload_if_abandoned(led)
 
@@ -186,7 +200,7 @@ class SharePartitionManager:
     # -- acknowledgements ------------------------------------------------------------------------------------
 
     def acknowledge(
-        self, led: LedSharePartition, member: str, batches: Iterable[AcknowledgementBatch]
+        self, led: LedSharePartition, member: str, batches: Sequence[AcknowledgementBatch]
     ) -> Written | None:
         """Acknowledge records; the result is known when they are persisted. None: nothing has to be.
 
@@ -198,12 +212,16 @@ class SharePartitionManager:
                 ErrorCode.INVALID_RECORD_STATE, f"No record of {led} is acquired: it is being loaded."
             )
         led.used_ms = self.now_ms()
-        return self._submit(led, machine.acknowledge(member, batches, self.now_ms()))
+        write = machine.acknowledge(member, batches, self.now_ms())
+        if led.config.settings.has_dead_letters:
+            self._copier.note_rejections(led, batches)
+        return self._submit(led, write)
 
     def _submit(self, led: LedSharePartition, write: StateWrite | None) -> Written | None:
         self.changed(led)
-        if write is None:
-            return None
+        return None if write is None else self._submit_write(led, write)
+
+    def _submit_write(self, led: LedSharePartition, write: StateWrite) -> Written:
         written: Written = asyncio.get_running_loop().create_future()
         self._writer.submit(led, write, written)
         return written
@@ -215,6 +233,7 @@ class SharePartitionManager:
                 self._unload(led, error)
         if led.failure is None:
             self.changed(led)
+            self._copier.wake(led)
             led.wake_fetches()
             self._unload_if_abandoned(led)
 
@@ -238,7 +257,7 @@ class SharePartitionManager:
         for tp in session.partitions:
             led = self.get(group_id, tp)
             if led is not None and led.machine is not None:
-                self._submit(led, led.machine.release(member))
+                self._submit(led, led.machine.release(member, self.now_ms()))
                 led.wake_fetches()
             yield
         for led in tuple(self._by_group.get(group_id, {}).values()):
@@ -247,8 +266,8 @@ class SharePartitionManager:
 
     def _unload_if_abandoned(self, led: LedSharePartition) -> None:
         """Unload a share-partition whose group has no session here, once its writes are persisted."""
-        has_writes = led.queued_writes or led.writes_in_progress
-        if not has_writes and led.machine is not None and not self.sessions.has_members(led.key.group_id):
+        is_busy = led.queued_writes or led.writes_in_progress or led.is_copying
+        if not is_busy and led.machine is not None and not self.sessions.has_members(led.key.group_id):
             self._unload(led, _unloaded(led))
 
     def _unload_unused(self) -> None:
@@ -267,9 +286,15 @@ class SharePartitionManager:
     # -- acquisition locks -----------------------------------------------------------------------------------
 
     def changed(self, led: LedSharePartition) -> None:
-        """The locks of a share-partition have changed."""
+        """Records of a share-partition have changed."""
         if led.failure is not None or led.machine is None:
             return
+        has_writes = led.queued_writes or led.writes_in_progress
+        if led.config.settings.has_dead_letters and not has_writes:
+            self._copier.wake(led)
+        if led.machine.breaker_state is not led.breaker_state:
+            led.breaker_state = led.machine.breaker_state
+            logger.warning("The circuit breaker of %s is %s.", led, led.breaker_state.value)
         deadline_ms = led.machine.deadline_ms()
         if deadline_ms is None:
             self._deadlines.cancel(led)
@@ -318,6 +343,8 @@ class SharePartitionManager:
                         self._unload(led, _unloaded(led))
                     else:
                         led.configure(config)
+                        self.changed(led)
+                        led.wake_fetches()
         if SHARE_VERSION in delta.changed_features and not self.is_enabled:
             self.sessions.clear()
             for led in tuple(self):

@@ -9,7 +9,7 @@ from ruslo.cli.arguments.options import bootstrap_option, examples, output_optio
 from ruslo.cli.running import with_admin
 from ruslo.cli.terminal.output import print_json, print_table
 
-_PREFIX = "share."
+_PREFIXES = ("share.", "ruslo.share.", "errors.deadletterqueue.")
 
 
 @click.command(
@@ -31,11 +31,12 @@ def config(name: str, bootstrap: str, output: str) -> None:
     share.partition.max.record.locks    records in flight in a partition
     share.isolation.level               read_committed leaves out records of aborted transactions
     share.renew.acknowledge.enable      whether consumers may extend a lock
+    errors.deadletterqueue.topic.name   where records are copied that cannot be delivered
     """
     from ruslo.client.admin.configs import Resource
 
     found = with_admin(bootstrap, lambda admin: admin.configs.describe(Resource.group(name)))
-    entries = sorted((each for each in found if each.name.startswith(_PREFIX)), key=lambda each: each.name)
+    entries = sorted((each for each in found if each.name.startswith(_PREFIXES)), key=lambda each: each.name)
     if output == "json":
         print_json(
             [{"name": each.name, "value": each.value, "source": each.source.name.lower()} for each in entries]

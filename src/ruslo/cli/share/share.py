@@ -13,6 +13,7 @@ from ruslo.cli.share.delete_offsets import delete_offsets
 from ruslo.cli.share.describe import describe
 from ruslo.cli.share.list import list_groups
 from ruslo.cli.share.offsets import offsets
+from ruslo.cli.share.replay import replay
 from ruslo.cli.share.reset_offsets import reset_offsets
 
 
@@ -35,6 +36,7 @@ for command in (
     consume,
     reject,
     release,
+    replay,
     reset_offsets,
     delete,
     delete_offsets,

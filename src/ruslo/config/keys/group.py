@@ -5,6 +5,7 @@ from __future__ import annotations
 from ruslo.config.definition import (
     BOOLEAN,
     CLUSTER_WIDE,
+    INT,
     LONG,
     MEDIUM,
     STRING,
@@ -26,6 +27,10 @@ GROUP = ConfigTable("group", (
     _of_broker("consumer.assignment.interval.ms"),
     _of_broker("consumer.heartbeat.interval.ms"),
     _of_broker("consumer.session.timeout.ms"),
+    ConfigKey("errors.deadletterqueue.copy.record.enable", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE,
+        "Copy the key and the value of a record into its dead letter (KIP-1191), not only headers about it."),
+    ConfigKey("errors.deadletterqueue.topic.name", STRING, "", None, MEDIUM, CLUSTER_WIDE,
+        "Topic for the dead letters of a share group (KIP-1191). Empty: undeliverable records are archived."),
     _of_broker("share.assignment.interval.ms"),
     _of_broker("share.delivery.count.limit", at_least(2)),
     _of_broker("share.heartbeat.interval.ms"),
@@ -50,6 +55,13 @@ GROUP = ConfigTable("group", (
         "Deliver all records (read_uncommitted) or only committed ones (read_committed)."),
     ConfigKey("share.renew.acknowledge.enable", BOOLEAN, True, None, MEDIUM, CLUSTER_WIDE,
         "Let consumers renew the lock of a record."),
+    ConfigKey("ruslo.share.breaker.pause.ms", LONG, 30_000, between(1, 3_600_000), MEDIUM, CLUSTER_WIDE,
+        "Time for which an open circuit breaker delivers nothing; a few records follow as probes."),
+    ConfigKey("ruslo.share.breaker.percent", INT, 0, between(0, 99), MEDIUM, CLUSTER_WIDE,
+        "Pause delivery of a share-partition if more records than this percentage, of those finished in the "
+        "window, are undeliverable. 0: never."),
+    ConfigKey("ruslo.share.breaker.window.ms", LONG, 60_000, between(1_000, 3_600_000), MEDIUM, CLUSTER_WIDE,
+        "Window of ruslo.share.breaker.percent."),
     ConfigKey("ruslo.share.delay.header", STRING, "", None, MEDIUM, CLUSTER_WIDE,
         "Header with the time from which a record of a share group is delivered: milliseconds since 1970, or "
         "+milliseconds after its timestamp. Empty: no delay. Waiting records count as locked ones."),

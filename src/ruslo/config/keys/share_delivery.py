@@ -1,10 +1,24 @@
 """Delivery to share groups (KIP-932), and the share coordinator that persists its state."""
 
-from ruslo.config.definition import HIGH, INT, MEDIUM, READ_ONLY, SHORT, ConfigKey
+from ruslo.config.definition import (
+    BOOLEAN,
+    CLUSTER_WIDE,
+    HIGH,
+    INT,
+    MEDIUM,
+    READ_ONLY,
+    SHORT,
+    STRING,
+    ConfigKey,
+)
 from ruslo.config.validators import at_least, between
 
 # fmt: off
 SHARE_DELIVERY_KEYS = (
+    ConfigKey("errors.deadletterqueue.auto.create.topics.enable", BOOLEAN, False, None, MEDIUM, CLUSTER_WIDE,
+        "Create the dead-letter topic of a share group with its first dead letter (KIP-1191)."),
+    ConfigKey("errors.deadletterqueue.topic.name.prefix", STRING, "dlq.", None, MEDIUM, CLUSTER_WIDE,
+        "What the name of a dead-letter topic of share groups must begin with; empty: anything."),
     ConfigKey("group.share.delivery.count.limit", INT, 5, between(2, 10), MEDIUM, READ_ONLY,
         "Maximum number of delivery attempts of a record."),
     ConfigKey("group.share.max.delivery.count.limit", INT, 10, between(5, 25), MEDIUM, READ_ONLY,

@@ -26,11 +26,13 @@ from collections.abc import Iterable, Sequence
 
 from ruslo.machines.share_partition.acknowledgements import check_batch, runs_of
 from ruslo.machines.share_partition.acquisition import Acquisition, overlaps, without
+from ruslo.machines.share_partition.breaker import PROBES, BreakerState, CircuitBreaker
 from ruslo.machines.share_partition.key_order import KeyOrder
 from ruslo.machines.share_partition.ranges import NO_DEADLINE, NO_WRITE, InFlightRanges
 from ruslo.machines.share_partition.states import (
     DELIVERED_STATES,
     AcknowledgeType,
+    AcquireMode,
     RecordState,
 )
 from ruslo.machines.share_partition.values import (
@@ -55,8 +57,8 @@ class SharePartition:
         self, settings: ShareSettings, start_offset: int, batches: Sequence[StateBatch] = ()
     ) -> None:
         """Take over the persisted state. Raises ValueError if that contradicts itself."""
-        self.settings = settings
-        """May be replaced at any time; it applies to later events."""
+        self._settings = settings
+        self._breaker = CircuitBreaker(settings.breaker)
         self._ranges = _loaded(start_offset, batches)
         self._next_write_id = NO_WRITE + 1
         self._writes: dict[int, list[OffsetRange]] = {}
@@ -68,7 +70,21 @@ class SharePartition:
         self._key_order = KeyOrder()
         self._advance()
 
+    @property
+    def settings(self) -> ShareSettings:
+        """May be replaced at any time; it applies to later events."""
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: ShareSettings) -> None:
+        self._settings = settings
+        self._breaker.settings = settings.breaker
+
     # -- reading ---------------------------------------------------------------------------------------------
+
+    @property
+    def breaker_state(self) -> BreakerState:
+        return self._breaker.state
 
     @property
     def start_offset(self) -> int:
@@ -124,10 +140,15 @@ class SharePartition:
 
     def can_acquire(self) -> bool:
         """Whether a fetch may acquire records, if the log has any."""
+        if not self._breaker.may_deliver:
+            return False
         return self.in_flight < self.settings.max_record_locks or self.next_fetch_offset() < self.end_offset
 
     def deadline_ms(self) -> int | None:
         """The time for the next ``expire_locks``."""
+        pause_ms = self._breaker.deadline_ms()
+        if pause_ms is not None:
+            return min(self._deadline_ms, pause_ms)
         return None if self._deadline_ms == NO_DEADLINE else self._deadline_ms
 
     def undeliverable(self) -> list[StateBatch]:
@@ -148,6 +169,12 @@ class SharePartition:
     ) -> list[AcquiredRange]:
         """Lock records for a member; their delivery counts include this delivery."""
         ranges, batches = self._ranges, fetched.batches
+        if not self._breaker.is_closed:
+            if not self._breaker.may_deliver:
+                return []
+            limits = limits._replace(
+                max_records=min(limits.max_records, PROBES), mode=AcquireMode.RECORD_LIMIT
+            )
         if limits.max_records <= 0 or not batches or batches[-1].last < ranges.start:
             return []
         last = batches[-1].last
@@ -170,6 +197,7 @@ class SharePartition:
         if fetched.rules and acquired:
             acquired = self._hold_back(acquired, fetched.rules, now_ms)
         if acquired:
+            self._breaker.delivered(now_ms)
             self._deadline_ms = min(self._deadline_ms, deadline_ms)
             ranges.merge(acquired[0].first, acquired[-1].last)
         self._advance()
@@ -269,6 +297,7 @@ class SharePartition:
         write_id = self._new_write_id()
         changed: list[OffsetRange] = []
         renewed: list[TypeRun] = []
+        gaps = 0
         try:
             for batch in batches:
                 check_batch(batch, self._ranges.start, self._ranges.end)
@@ -276,14 +305,16 @@ class SharePartition:
                 if runs:
                     changed.append(OffsetRange(runs[0].first, runs[-1].last))
                     renewed += self._begin_write(member, write_id, runs)
+                    gaps += sum(run.last - run.first + 1 for run in runs if run.type is AcknowledgeType.GAP)
         except KafkaError:
             self._revert(write_id, changed)
             self._merge(changed)
             raise
         self._renew(renewed, now_ms)
+        self._judge(self._ranges_of(write_id, changed), now_ms, gaps)
         return self._write(write_id, changed)
 
-    def release(self, member: str) -> StateWrite | None:
+    def release(self, member: str, now_ms: int) -> StateWrite | None:
         """Release the locks of a member whose share session is closed; None if it holds none."""
         ranges = self._ranges
         write_id = self._new_write_id()
@@ -293,6 +324,7 @@ class SharePartition:
                 ranges.write[at] = write_id
                 ranges.target[at] = self._limited(at, RecordState.AVAILABLE)
                 changed.append(OffsetRange(ranges.first[at], ranges.last(at)))
+        self._judge(self._ranges_of(write_id, changed), now_ms)
         return self._write(write_id, changed)
 
     def archive(self, batches: Iterable[OffsetRange]) -> StateWrite | None:
@@ -315,6 +347,7 @@ class SharePartition:
 
         Records that waited until now become available, which is not persisted.
         """
+        self._breaker.tick(now_ms)
         ranges = self._ranges
         state, write = ranges.state, ranges.write
         expired: list[int] = []
@@ -336,6 +369,7 @@ class SharePartition:
         self._deadline_ms = soonest
         if not expired:
             return None
+        self._judge(locks, now_ms)
         ranges.complete(expired)
         first, last = ranges.first[expired[0]], ranges.last(expired[-1])
         self._first_available = min(self._first_available, first)
@@ -392,8 +426,23 @@ class SharePartition:
     def _limited(self, at: int, state: RecordState) -> RecordState:
         """A record does not become available after its last delivery."""
         if state is RecordState.AVAILABLE and self._ranges.count[at] >= self.settings.delivery_limit:
-            return self.settings.undeliverable_state
+            if self._breaker.is_closed:
+                return self.settings.undeliverable_state
+            # The cause is not the record: keep one delivery for the time when the cause is gone.
+            self._ranges.count[at] = self.settings.delivery_limit - 1
         return state
+
+    def _judge(self, decided: Iterable[int], now_ms: int, gaps: int = 0) -> None:
+        """Tell the breaker what becomes of acquired records; gaps are no records."""
+        if not self.settings.breaker.percent:
+            return
+        ranges = self._ranges
+        sizes = dict.fromkeys(RecordState, 0)
+        for at in decided:
+            sizes[RecordState(ranges.target[at])] += ranges.last(at) - ranges.first[at] + 1
+        failed = sizes[RecordState.ARCHIVED] + sizes[RecordState.ARCHIVING] - gaps
+        returned = sizes[RecordState.AVAILABLE]
+        self._breaker.finished(sizes[RecordState.ACKNOWLEDGED], failed, returned, now_ms)
 
     def _state_after(self, kind: AcknowledgeType) -> RecordState:
         """The state of a record after its acknowledgement. RENEW does not change it."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ruslo.machines.share_partition.breaker import NO_BREAKER, BreakerSettings
 from ruslo.machines.share_partition.states import AcknowledgeType, AcquireMode, RecordState
 
 
@@ -23,6 +24,7 @@ class ShareSettings:
     retry_backoff_ms: int = 0
     """The wait before the second delivery of a record; it doubles with each further delivery."""
     retry_backoff_max_ms: int = 60_000
+    breaker: BreakerSettings = NO_BREAKER
 
     @property
     def undeliverable_state(self) -> RecordState:

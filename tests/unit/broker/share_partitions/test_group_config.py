@@ -24,7 +24,9 @@ def broker(**properties: str) -> BrokerConfig:
 
 def test_a_group_without_configs_has_those_of_the_broker() -> None:
     config = share_group_config(broker(group_share_delivery_count_limit="7"), {})
-    assert config.settings == ShareSettings(2_000, 7, 30_000, allows_renewal=True)
+    assert config.settings == ShareSettings(
+        2_000, 7, 30_000, allows_renewal=True, retry_backoff_max_ms=60_000
+    )
     assert (config.is_read_committed, config.offset_reset) == (False, "latest")
 
 
@@ -40,5 +42,7 @@ def test_the_configs_of_a_group_apply_within_the_bounds_of_the_broker() -> None:
             "share.auto.offset.reset": "by_duration:PT1H",
         },
     )
-    assert config.settings == ShareSettings(100, 10, 20_000, allows_renewal=False)
+    assert config.settings == ShareSettings(
+        100, 10, 20_000, allows_renewal=False, retry_backoff_max_ms=60_000
+    )
     assert (config.is_read_committed, config.offset_reset) == (True, "by_duration:PT1H")

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ruslo.broker.share_partitions.manager import SharePartitionManager
 from ruslo.model.errors import ErrorCode
-from ruslo.model.ids import Uuid
 from ruslo.protocol.messages.alter_client_quotas_request import (
     AlterClientQuotasRequest,
     EntityData,
@@ -34,8 +30,8 @@ from ruslo.protocol.messages.init_producer_id_request import InitProducerIdReque
 from ruslo.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from ruslo.protocol.messages.share_fetch_response import ShareFetchResponse
 from ruslo.records.batch import TRANSACTIONAL
-from tests.support.brokers.live_node import LiveNode, batch_of, live_node, until
-from tests.support.clients.raw_client import RawClient, connected
+from tests.support.brokers.live_node import batch_of, live_node, until
+from tests.support.share.live_share_node import ShareNode, share_node
 from tests.support.share.share_client import (
     ACCEPT,
     GAP,
@@ -45,52 +41,11 @@ from tests.support.share.share_client import (
     SMALL,
     Acquired,
     Batches,
-    ShareMember,
     initialize,
     member_on,
 )
 
 OTHER = "BBBBBBBBBBBBBBBBBBBBBB"
-
-
-class ShareNode:
-    def __init__(self, node: LiveNode, writer: RawClient, topic: Uuid) -> None:
-        self.node = node
-        self.writer = writer
-        self.topic = topic
-
-    @property
-    def shares(self) -> SharePartitionManager:
-        return self.node.node.broker.share_partitions
-
-    def member(self, member: str = "AAAAAAAAAAAAAAAAAAAAAA", group: str = "g") -> Member:
-        return member_on(self.node.bootstrap, self.topic, group, member)
-
-    async def produce(self, *values: bytes, index: int = 0) -> None:
-        result = await self.node.produce(self.writer, batch_of(*values), index=index)
-        assert result.error_code == ErrorCode.NONE
-
-
-Member = contextlib.AbstractAsyncContextManager[ShareMember]
-
-
-@contextlib.asynccontextmanager
-async def share_node(
-    directory: Path,
-    partitions: int = 1,
-    *,
-    start_offset: int = 0,
-    properties: Mapping[str, str] | None = None,
-    **settings: str,
-) -> AsyncIterator[ShareNode]:
-    """A node with a topic and the initialized state of group g."""
-    async with (
-        live_node(directory, SMALL | dict(properties or {})) as node,
-        connected(node.bootstrap) as writer,
-    ):
-        topic = await node.create("t", partitions, **settings)
-        await initialize(writer, topic, partitions=partitions, start_offset=start_offset)
-        yield ShareNode(node, writer, topic)
 
 
 async def test_records_are_acquired_acknowledged_and_not_delivered_again(tmp_path: Path) -> None:

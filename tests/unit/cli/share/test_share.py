@@ -63,6 +63,6 @@ def test_an_unreachable_broker(arguments: list[str]) -> None:
 def test_commands() -> None:
     assert set(share.commands) == {
         *("list", "describe", "offsets", "config"),
-        *("consume", "reject", "release"),
+        *("consume", "reject", "release", "replay"),
         *("reset-offsets", "delete", "delete-offsets"),
     }

@@ -186,10 +186,10 @@ def test_a_member_that_leaves_releases_its_records() -> None:
     partition = acquired(4)
     fetch(partition, 9, "other")
     write = acknowledge(partition, 0, 1, ACCEPT)
-    released = partition.release("m")
+    released = partition.release("m", 0)
     assert released is not None
     assert [tuple(each) for each in released.batches] == [(2, 4, 0, 1)]
-    assert partition.release("m") is None
+    assert partition.release("m", 0) is None
     partition.on_written(write.write_id, True, 0)
     assert (partition.start_offset, partition.next_fetch_offset()) == (2, 10)
     partition.on_written(released.write_id, True, 0)

@@ -44,7 +44,7 @@ def acquire(
 
 
 def release(partition: SharePartition, member: str = "m") -> None:
-    write = partition.release(member)
+    write = partition.release(member, 0)
     assert write is not None
     partition.on_written(write.write_id, True, 0)
 
