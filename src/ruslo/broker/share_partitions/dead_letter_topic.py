@@ -59,7 +59,7 @@ class DeadLetterTopics:
         if not name.startswith(prefix):
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"{name} does not begin with {prefix}. Choose another dead-letter topic, or change {_PREFIX}",
+                f"{name} does not begin with {prefix} ({_PREFIX}). Choose another dead-letter topic",
             )
         if self._topic(name) is None:
             if not config.bool(_CREATES):
