@@ -42,8 +42,8 @@ from tests.support.groups.kafka_bench import (
     SETTINGS,
     KafkaBench,
     KafkaTopics,
+    check_that_kafka_loads,
     prepared,
-    wait_for_coordinator,
 )
 from tests.support.groups.offset_calls import commit
 from tests.support.groups.share_requests import alter_request, delete_request
@@ -371,18 +371,4 @@ def _described(bench: GroupBench, groups: list[str]) -> list[DescribedGroup]:
 
 def test_kafka_loads_the_records_that_we_write(tmp_path: Path) -> None:
     require_tool("java")
-    with ApacheKafka(tmp_path, properties=SHARE_PROPERTIES) as node:
-        topics = prepared(node)
-        ours = GroupBench(SHARE_SETTINGS, topics)
-        groups = _in_every_state(ours)
-        with socket.create_connection(("127.0.0.1", node.port)) as connection:
-            KafkaBench(node, topics, connection).write(ours)
-    with (
-        ApacheKafka(tmp_path, properties=SHARE_PROPERTIES, cluster_id=node.cluster_id) as node,
-        socket.create_connection(("127.0.0.1", node.port)) as connection,
-    ):
-        theirs = KafkaBench(node, topics, connection)
-        wait_for_coordinator(theirs)
-        expected = _described(ours, groups)
-        assert [group.error_code for group in expected] == [ErrorCode.NONE] * len(groups)
-        assert _described(theirs, groups) == expected
+    check_that_kafka_loads(tmp_path, SHARE_PROPERTIES, SHARE_SETTINGS, _in_every_state, _described)

@@ -28,7 +28,7 @@ class LagSample(NamedTuple):
     records: int
     seconds: float | None
     in_flight: int | None = None
-    """Of share groups, if the brokers report it."""
+    """Records in flight of a share group; None if the brokers do not report them."""
 
 
 class LagHistory:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from typing import Any
 
 from ruslo.machines.groups.settings import GroupSettings
 from ruslo.machines.groups.topics_view import TopicInfo
@@ -164,3 +166,28 @@ def wait_for_coordinator(bench: KafkaBench) -> None:
     probe = Consumer(Transcript(bench, "probe"), "x", "orders")
     while probe.leave().error_code != ErrorCode.GROUP_ID_NOT_FOUND:
         time.sleep(0.1)
+
+
+def check_that_kafka_loads(
+    directory: Path,
+    properties: dict[str, str],
+    settings: GroupSettings,
+    write_groups: Callable[[GroupBench], list[str]],
+    describe: Callable[[GroupBench, list[str]], Sequence[Any]],
+) -> None:
+    """Kafka loads the records that our shard writes for some groups, and describes the groups as we do."""
+    with ApacheKafka(directory, properties=properties) as node:
+        topics = prepared(node)
+        ours = GroupBench(settings, topics)
+        groups = write_groups(ours)
+        with socket.create_connection(("127.0.0.1", node.port)) as connection:
+            KafkaBench(node, topics, connection).write(ours)
+    with (
+        ApacheKafka(directory, properties=properties, cluster_id=node.cluster_id) as node,
+        socket.create_connection(("127.0.0.1", node.port)) as connection,
+    ):
+        theirs = KafkaBench(node, topics, connection)
+        wait_for_coordinator(theirs)
+        expected = describe(ours, groups)
+        assert [group.error_code for group in expected] == [ErrorCode.NONE] * len(groups)
+        assert describe(theirs, groups) == expected

@@ -197,3 +197,15 @@ class ShareConsumer:
             self.owned = {each.topic_id: each.partitions for each in response.assignment.topic_partitions}
             text += f" has{self.transcript._partitions(self.owned) or ' nothing'}"
         self.transcript.lines.append(text)
+
+
+def with_group(*topics: str, group: str = "g", transcript: ShareTranscript | None = None) -> ShareTranscript:
+    """A share group that its only member has left; the states of these topics are initialized."""
+    transcript = transcript or ShareTranscript()
+    transcript.group = group
+    a = ShareConsumer(transcript, "a", *topics)
+    a.join()
+    transcript.answer()
+    a.leave()
+    transcript.lines.clear()
+    return transcript

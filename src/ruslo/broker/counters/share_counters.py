@@ -17,7 +17,7 @@ class ShareCounters:
     acknowledged: dict[int, int] = field(default_factory=lambda: dict.fromkeys(ACKNOWLEDGE_TYPES, 0))
     """Records acknowledged, by type."""
     load_times: Durations = field(default_factory=Durations)
-    """From the first fetch of a share-partition until its state was loaded."""
+    """Durations from the first fetch of a share-partition until its state was loaded."""
     expired_fetches: int = 0
     """Fetches that waited for records until their time was up."""
     lock_timeouts: int = 0

@@ -128,16 +128,16 @@ DEMANDS: Mapping[str, Demand] = {
     "RenewDelegationToken": Demand(resources="the requester owns the token, or may renew it"),
     "SaslAuthenticate": _NOTHING,
     "SaslHandshake": _NOTHING,
+    "ShareAcknowledge": Demand(resources="READ on the group and the topics"),
+    "ShareFetch": Demand(resources="READ on the group and the topics"),
+    "ShareGroupDescribe": Demand(resources="DESCRIBE on the groups and on the topics of their members"),
+    "ShareGroupHeartbeat": Demand(resources="READ on the group; DESCRIBE on the topics"),
     "StreamsGroupDescribe": Demand(resources="DESCRIBE on the groups and on the topics of their topologies"),
     "StreamsGroupHeartbeat": Demand(
         resources="READ on the group; DESCRIBE on the topics of the topology; CREATE on the cluster or on "
         "internal topics that do not exist"
     ),
     "StreamsGroupTopologyDescriptionUpdate": _READ_GROUP,
-    "ShareAcknowledge": Demand(resources="READ on the group and the topics"),
-    "ShareFetch": Demand(resources="READ on the group and the topics"),
-    "ShareGroupDescribe": Demand(resources="DESCRIBE on the groups and on the topics of their members"),
-    "ShareGroupHeartbeat": Demand(resources="READ on the group; DESCRIBE on the topics"),
     "SyncGroup": _READ_GROUP,
     "TxnOffsetCommit": Demand(resources="WRITE on the transactional id; READ on the group and the topics"),
     "UnregisterBroker": _ALTER,

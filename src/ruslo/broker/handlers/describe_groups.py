@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from ruslo.broker.coordinators.runtime.fan_out import all_responses, by_partition
 from ruslo.broker.handlers.allowed_resources import split_groups
+from ruslo.broker.handlers.group_descriptions import add_authorized_operations
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.requests.context import RequestContext
-from ruslo.model.acls import Operation, ResourceType
+from ruslo.model.acls import Operation
 from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from ruslo.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
@@ -30,11 +31,7 @@ async def handle(
     )
     described = [group for answer in answers for group in answer.groups]
     if request.include_authorized_operations:
-        for group in described:
-            if not group.error_code:
-                group.authorized_operations = context.authorized_operations(
-                    ResourceType.GROUP, group.group_id
-                )
+        add_authorized_operations(described, context)
     described += [
         DescribedGroup(group_id=each, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED) for each in denied
     ]

@@ -40,11 +40,7 @@ class GroupDescriptions:
         )
         described = [self._visible(group, context) for answer in answers for group in answer.groups]
         if request.include_authorized_operations:
-            for group in described:
-                if not group.error_code:
-                    group.authorized_operations = context.authorized_operations(
-                        ResourceType.GROUP, group.group_id
-                    )
+            add_authorized_operations(described, context)
         described += [
             self.group(group_id=each, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED) for each in denied
         ]
@@ -65,6 +61,10 @@ class GroupDescriptions:
 
 def _may_describe(context: RequestContext, topics: Iterable[str]) -> bool:
     return all(context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic) for topic in set(topics))
+def add_authorized_operations(described: Iterable[Any], context: RequestContext) -> None:
+    for group in described:
+        if not group.error_code:
+            group.authorized_operations = context.authorized_operations(ResourceType.GROUP, group.group_id)
 
 
 def _part(request: Any, group_ids: list[str]) -> Any:

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from ruslo.broker.coordinators.groups.coordinator import share_groups_disabled
 from ruslo.broker.handlers.services import Services
 from ruslo.broker.handlers.topic_access import may_read
 from ruslo.broker.partitions.leader_hints import broker_endpoints
 from ruslo.broker.requests.context import RequestContext
 from ruslo.broker.scheduling.scheduler import Priority, Steps
+from ruslo.machines.groups.share.heartbeat import MAX_MEMBER_ID_CHARS
 from ruslo.machines.share_partition.states import AcknowledgeType
 from ruslo.machines.share_partition.values import AcknowledgementBatch
 from ruslo.machines.share_session import SessionKey, TopicIdPartition
@@ -20,7 +22,6 @@ from ruslo.model.errors import ErrorCode, KafkaError
 from ruslo.model.ids import uuid_to_text
 from ruslo.protocol.leader_hints import NO_LEADER, LeaderAndEpoch, NodeEndpoint
 
-MAX_MEMBER_ID_LENGTH: Final = 36
 """The length of a UUID as text."""
 RENEWAL_FROM: Final = 2
 _WRONG_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -54,18 +55,15 @@ class ShareClient(NamedTuple):
     def of(cls, services: Services, request: Any, context: RequestContext) -> ShareClient:
         """Check group and member of a request; raises KafkaError."""
         if not services.share_partitions.is_enabled:
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                "Share groups are disabled. Enable them with ruslo cluster features upgrade share.version=1.",
-            )
+            raise share_groups_disabled()
         if request.group_id is None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "The group id is missing.")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "GroupId is missing. Send the group id.")
         context.require(Operation.READ, ResourceType.GROUP, request.group_id)
         member = request.member_id
-        if not member or len(member) > MAX_MEMBER_ID_LENGTH:
+        if not member or len(member) > MAX_MEMBER_ID_CHARS:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"A member id has 1 to {MAX_MEMBER_ID_LENGTH} characters, as a UUID has.",
+                f"MemberId must have 1 to {MAX_MEMBER_ID_CHARS} characters. Use a random UUID.",
             )
         return cls(services, context, SessionKey(request.group_id, member))
 

@@ -29,8 +29,9 @@ in ApiVersions, so a client knows before it sends one: it takes another way, or 
 that means for users is in [limits.md](limits.md).
 
 UnregisterController (94) of Apache Kafka 4.4 is not answered. No metadata record of 4.3 can remove the
-registration of a controller, and the record of 4.4 needs a `metadata.version` that no cluster of Ruslo
-finalizes: nodes of 4.3 could not read it. A client that asks for it reports UNSUPPORTED_VERSION.
+registration of a controller, and nodes of 4.3 could not read the record of 4.4, which Ruslo never writes: not
+even with `metadata.version` 4.4-IV0, which `unstable.feature.versions.enable` allows. A client that sends the
+request reports UNSUPPORTED_VERSION.
 
 With `unstable.api.versions.enable`, as in Apache Kafka, InitProducerId has version 6 in addition (KIP-939).
 

@@ -44,12 +44,12 @@ _BOUNDS = {
     "FindCoordinator": _IN_PARTS,
     "ListOffsets": _IN_PARTS,
     "Metadata": _IN_PARTS,
-    # In parts of groups; the partitions of one group are handled together.
-    "OffsetFetch": RequestBound(8 * _MIB, 20_000),
     "OffsetForLeaderEpoch": _IN_PARTS,
-    # In parts of groups; the partitions of one group are read together.
-    "DescribeShareGroupOffsets": RequestBound(8 * _MIB, 20_000),
     "ShareGroupDescribe": _IN_PARTS,
+    "StreamsGroupDescribe": RequestBound(8 * _MIB, 15_000),
+    # In parts of groups; the partitions of one group are handled together.
+    "DescribeShareGroupOffsets": RequestBound(8 * _MIB, 20_000),
+    "OffsetFetch": RequestBound(8 * _MIB, 20_000),
     # An element costs a lookup in a set.
     "DescribeLogDirs": RequestBound(8 * _MIB, 20_000),
     # From brokers, for the partitions of a share group's topics; in parts.
@@ -68,14 +68,14 @@ _BOUNDS = {
     # From brokers, for the partitions that they host.
     "AlterPartition": _IN_PARTS,
     "AssignReplicasToDirs": _IN_PARTS,
+    "WriteTxnMarkers": RequestBound(8 * _MIB, 20_000),
+    # From members of groups: subscriptions and owned partitions.
     "ConsumerGroupHeartbeat": RequestBound(8 * _MIB, 30_000),
-    "StreamsGroupDescribe": RequestBound(8 * _MIB, 15_000),
-    # The coordinator keeps the description in memory.
-    "StreamsGroupTopologyDescriptionUpdate": RequestBound(_MIB, 10_000),
+    "ShareGroupHeartbeat": RequestBound(8 * _MIB, 30_000),
     # A topology with the configs of its internal topics.
     "StreamsGroupHeartbeat": RequestBound(8 * _MIB, 20_000),
-    "ShareGroupHeartbeat": RequestBound(8 * _MIB, 30_000),
-    "WriteTxnMarkers": RequestBound(8 * _MIB, 20_000),
+    # The coordinator keeps the description in memory.
+    "StreamsGroupTopologyDescriptionUpdate": RequestBound(_MIB, 10_000),
     # A few names: protocols of a member, filters, features.
     "JoinGroup": RequestBound(32 * _MIB, 1_000),
     "ListConfigResources": _FEW_NAMES,

@@ -47,18 +47,19 @@ class DeadLetterTopics:
     _node_id: int
 
     async def ready(self, name: str) -> None:
-        """Create the topic if that is wanted. Raises KafkaError if the topic cannot take dead letters."""
+        """Create the topic if the configuration allows it. Raises KafkaError if the topic is unsuitable."""
         config = self._dynamic_config.current
         prefix = config.str(_PREFIX)
         problem = topic_name_problem(name)
         if problem is not None or name.startswith("__"):
             raise KafkaError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
-                problem or f"{name} begins as the name of an internal topic",
+                problem or f"{name} begins with __, as internal topics do. Choose another dead-letter topic",
             )
         if not name.startswith(prefix):
             raise KafkaError(
-                ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} does not begin with {prefix} ({_PREFIX})"
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"{name} does not begin with {prefix} ({_PREFIX}). Choose another dead-letter topic",
             )
         if self._topic(name) is None:
             if not config.bool(_CREATES):
@@ -73,7 +74,7 @@ class DeadLetterTopics:
             )
 
     def max_bytes(self, name: str) -> int:
-        """The limit of a batch."""
+        """The maximum size of a batch in the topic."""
         return self._dynamic_config.log_config(name).max_message_bytes
 
     async def append(self, name: str, source_partition: int, batch: bytearray) -> None:

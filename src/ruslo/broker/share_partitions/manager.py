@@ -69,7 +69,7 @@ class SharePartitionManager:
         self._by_group: dict[str, dict[TopicIdPartition, LedSharePartition]] = {}
         self._by_topic: dict[Uuid, dict[LedSharePartition, None]] = {}
         self._configs: dict[str, ShareGroupConfig] = {}
-        """Of the groups in ``_by_group``."""
+        """The configs of the groups in ``_by_group``."""
         loop = asyncio.get_running_loop()
         self._writer = StateWriter(persister, self._on_written, loop.call_soon, self.now_ms)
         self._loader = ShareLoader(persister, clock, self._on_loaded, self._on_load_failed, loop.call_soon)

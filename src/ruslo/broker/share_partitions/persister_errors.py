@@ -1,4 +1,4 @@
-"""What clients are told when the share coordinator fails a request, as in Apache Kafka."""
+"""Errors that clients receive when the share coordinator rejects a request, as in Apache Kafka."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 from ruslo.model.errors import ErrorCode, KafkaError
 
-_TOLD: Final = {
+_CLIENT_ERRORS: Final = {
     ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -31,4 +31,4 @@ def persister_error(code: int, message: str | None) -> KafkaError | None:
     """The error for clients; None if the request succeeded."""
     if code == ErrorCode.NONE:
         return None
-    return KafkaError(_TOLD.get(ErrorCode(code), ErrorCode.UNKNOWN_SERVER_ERROR), message or "")
+    return KafkaError(_CLIENT_ERRORS.get(ErrorCode(code), ErrorCode.UNKNOWN_SERVER_ERROR), message or "")

@@ -48,7 +48,7 @@ class ShareFetch:
     _member: str
     _limits: FetchLimits
     _targets: Mapping[TopicIdPartition, LedSharePartition]
-    """In the order in which they are served."""
+    """The share-partitions to read, in the order in which they are served."""
     _may_acquire: Callable[[], bool]
     """False: the client is gone or has closed its session, so it would not get the records."""
     done: asyncio.Future[FetchResults] = field(init=False)

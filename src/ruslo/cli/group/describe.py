@@ -10,7 +10,7 @@ import click
 from ruslo.cli.arguments.completion import complete_groups
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
 from ruslo.cli.running import with_admin
-from ruslo.cli.terminal.output import print_fields, print_json, print_table
+from ruslo.cli.terminal.output import print_fields, print_table, print_views
 
 if TYPE_CHECKING:
     from ruslo.client.admin.admin import Admin
@@ -30,10 +30,8 @@ def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
     LAG is the number of records up to the end of the partition. SECONDS is the timestamp of the newest record
     minus that of the next record to be read; '-' if records have no timestamp.
     """
-    from ruslo.cli.group.streams import print_streams_group
     from ruslo.cli.offsets.group_types import or_name_the_command
     from ruslo.cli.terminal.progress import Progress
-    from ruslo.client.views.streams_group_view import StreamsGroupView
 
     progress = Progress()
 
@@ -48,17 +46,7 @@ def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
         return views
 
     views = with_admin(bootstrap, gather)
-    if output == "json":
-        print_json([view.as_json() for view in views])
-        return
-    for number, view in enumerate(views):
-        if number:
-            click.echo()
-        _print_view(view)
-        if isinstance(view, StreamsGroupView):
-            print_streams_group(view)
-        elif view.partitions:
-            print_partitions(view.partitions)
+    print_views(views, output, _print_view)
 
 
 async def _describe(admin: Admin, name: str) -> GroupView:
@@ -78,6 +66,9 @@ async def _describe(admin: Admin, name: str) -> GroupView:
 
 
 def _print_view(view: GroupView) -> None:
+    from ruslo.cli.group.streams import print_streams_group
+    from ruslo.client.views.streams_group_view import StreamsGroupView
+
     found = view.description
     fields: list[tuple[str, object]] = [
         *head_fields(found),
@@ -88,6 +79,10 @@ def _print_view(view: GroupView) -> None:
     if view.assignor_error:
         fields.append(("Assignor error", view.assignor_error))
     print_fields(fields)
+    if isinstance(view, StreamsGroupView):
+        print_streams_group(view)
+    elif view.partitions:
+        print_partitions(view.partitions)
 
 
 def print_partitions(rows: Sequence[PartitionRow]) -> None:

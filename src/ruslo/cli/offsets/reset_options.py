@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Reset(NamedTuple):
-    """What the user asks for."""
+    """The reset that the user requests."""
 
     scopes: Sequence[Scope]
     """Empty for all topics of the group, and for the partitions that a file lists."""

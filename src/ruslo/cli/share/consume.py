@@ -67,7 +67,7 @@ CHOICES = ("accept", "release", "reject", "ask")
     "--format",
     "format_text",
     metavar="FORMAT",
-    help="As of 'ruslo consume': %s value, %k key, %h headers, %t topic, %p partition, %o offset, "
+    help="As for 'ruslo consume': %s value, %k key, %h headers, %t topic, %p partition, %o offset, "
     "%T time in ms, \\n \\t; and %d delivery count.  [default: %s\\n]",
 )
 @click.option(

@@ -10,7 +10,7 @@ from ruslo.cli.arguments.completion import complete_share_groups
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
 from ruslo.cli.offsets.group_types import or_name_the_command
 from ruslo.cli.running import with_admin
-from ruslo.cli.terminal.output import print_fields, print_json, print_table
+from ruslo.cli.terminal.output import print_fields, print_table, print_views
 from ruslo.client.views.partition_lists import shown_partitions
 
 if TYPE_CHECKING:
@@ -45,13 +45,7 @@ def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
         ]
 
     views = with_admin(bootstrap, gather)
-    if output == "json":
-        print_json([view.as_json() for view in views])
-        return
-    for number, view in enumerate(views):
-        if number:
-            click.echo()
-        _print_view(view)
+    print_views(views, output, _print_view)
 
 
 def _print_view(view: ShareGroupView) -> None:

@@ -165,7 +165,7 @@ class Replay:
 
 
 def _letter_of(record: Record, group_id: str) -> _Letter | None:
-    """None for a record that is no dead letter of the group."""
+    """None for a record that is not a dead letter of the group."""
     facts = {
         name.removeprefix(_PREFIX): value.decode(errors="replace")
         for name, value in record.headers

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from typing import Protocol, TypeVar
 
 import click
 
@@ -63,6 +64,26 @@ def shown_time(timestamp_ms: int) -> str:
 def print_json(value: object) -> None:
     """Print a result as JSON, or as YAML with ``-o yaml``."""
     click.echo(document(value))
+
+
+class View(Protocol):
+    """A result with a form for JSON."""
+
+    def as_json(self) -> object: ...
+
+
+ViewT = TypeVar("ViewT", bound=View)
+
+
+def print_views(views: Sequence[ViewT], output: str, print_view: Callable[[ViewT], None]) -> None:
+    """Print views as data, or one after the other with an empty line between them."""
+    if output == "json":
+        print_json([view.as_json() for view in views])
+        return
+    for number, view in enumerate(views):
+        if number:
+            click.echo()
+        print_view(view)
 
 
 def print_json_line(value: object) -> None:

@@ -9,7 +9,7 @@ import click
 from ruslo.cli.arguments.duration import shown_duration
 from ruslo.cli.arguments.options import bootstrap_option, examples, output_option
 from ruslo.cli.running import with_admin
-from ruslo.cli.terminal.output import print_fields, print_json
+from ruslo.cli.terminal.output import print_fields, print_views
 from ruslo.client.views.partition_lists import shown_partitions
 
 if TYPE_CHECKING:
@@ -30,13 +30,7 @@ def describe(transactional_ids: tuple[str, ...], bootstrap: str, output: str) ->
     from ruslo.cli.txn.view import describe_transactions
 
     views = with_admin(bootstrap, lambda admin: describe_transactions(admin, transactional_ids))
-    if output == "json":
-        print_json([view.as_json() for view in views])
-        return
-    for number, view in enumerate(views):
-        if number:
-            click.echo()
-        _print_view(view)
+    print_views(views, output, _print_view)
 
 
 def _print_view(view: TransactionView) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ruslo.client.admin.group_descriptions import GroupDescription, from_share
-from ruslo.client.admin.group_errors import describe_error
+from ruslo.client.admin.group_errors import descriptions
 from ruslo.client.wire.cluster import Cluster
 from ruslo.client.wire.coordinators import Coordinators
 from ruslo.model.errors import KafkaError
@@ -25,13 +25,6 @@ class ShareGroups:
             response = await self._cluster.node(
                 node, ShareGroupDescribeRequest(group_ids=owned), ShareGroupDescribeResponse
             )
-            return {
-                group.group_id: describe_error(
-                    "share group", group.group_id, group.error_code, group.error_message
-                )
-                if group.error_code
-                else from_share(group, node)
-                for group in response.groups
-            }
+            return descriptions("share group", response.groups, lambda group: from_share(group, node))
 
         return await self._coordinators.each(list(dict.fromkeys(group_ids)), query)

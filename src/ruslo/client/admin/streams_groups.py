@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ruslo.client.admin.group_errors import describe_error
+from ruslo.client.admin.group_errors import descriptions
 from ruslo.client.admin.streams_group_descriptions import StreamsGroupDescription, from_streams
 from ruslo.client.wire.cluster import Cluster
 from ruslo.client.wire.coordinators import Coordinators
@@ -29,13 +29,6 @@ class StreamsGroups:
             request = StreamsGroupDescribeRequest(group_ids=owned)
             request.include_topology_description = channel.version_for(request) >= _WITH_TOPOLOGY_DESCRIPTION
             response = await channel.request(request, StreamsGroupDescribeResponse)
-            return {
-                group.group_id: describe_error(
-                    "streams group", group.group_id, group.error_code, group.error_message
-                )
-                if group.error_code
-                else from_streams(group, node)
-                for group in response.groups
-            }
+            return descriptions("streams group", response.groups, lambda group: from_streams(group, node))
 
         return await self._coordinators.each(list(dict.fromkeys(group_ids)), query)

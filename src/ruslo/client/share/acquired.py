@@ -25,7 +25,7 @@ class Acquired:
     node_id: int
     """The leader that holds the locks; only it can be sent the acknowledgements."""
     ranges: Sequence[AcquiredRange]
-    """In order, without overlaps."""
+    """The acquired offsets, in order and without overlaps."""
     records: ReadBuffer
     """Batches that contain the ranges, and other records as well."""
     lock_timeout_ms: int

@@ -32,9 +32,9 @@ Outcomes = dict[SharePartitionId, KafkaError | None]
 class Fetched(NamedTuple):
     acquired: list[Acquired]
     outcomes: Outcomes
-    """Of the acknowledgements that the fetch carried."""
+    """Results of the acknowledgements that the fetch carried."""
     errors: dict[SharePartitionId, KafkaError]
-    """Of the partitions that were not fetched."""
+    """Errors of the partitions that were not fetched."""
 
 
 class BrokerSession:
@@ -43,7 +43,7 @@ class BrokerSession:
     ) -> None:
         self.node_id = node_id
         self.lock_timeout_ms = 0
-        """How long acquired records stay locked; 0 until the broker has said it."""
+        """How long acquired records stay locked; 0 until a response has said it."""
         self._cluster = cluster
         self._session = ShareSession(group_id, member_id)
         self._request_timeout_ms = request_timeout_ms

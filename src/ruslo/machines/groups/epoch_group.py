@@ -58,7 +58,7 @@ class EpochGroup(Group, Generic[MemberT]):
     """The wall-clock time of the last target; 0 if none was computed yet."""
     members: dict[str, MemberT] = field(default_factory=dict)
     target: dict[str, Any] = field(default_factory=dict)
-    """By member id; each kind of group has its own type of target."""
+    """The target assignment by member id; each kind of group has its own type."""
     refreshed_epoch: int | None = None
     """The group epoch for which the topic hash was last computed; None: it must be computed again."""
 

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from ruslo.machines.groups.records import GroupRecord
 from ruslo.machines.groups.topics_view import TopicInfo
-from ruslo.model.errors import ErrorCode
+from ruslo.model.errors import ErrorCode, KafkaError
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
@@ -24,6 +24,14 @@ STREAMS_PROTOCOL = "streams"
 def not_found(group_id: str, group: object = None, kind: str = "") -> str:
     """Kafka's words, which its tools show: there is no such group, or ``group`` is not one of that kind."""
     return f"Group {group_id} not found." if group is None else f"Group {group_id} is not a {kind} group."
+
+
+def not_found_error(group_id: str, group: object = None, kind: str = "") -> KafkaError:
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, not_found(group_id, group, kind))
+
+
+def invalid_request(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
 class Committer(NamedTuple):

@@ -20,7 +20,7 @@ NOTHING: Partitions = {}
 @dataclass(slots=True, eq=False)
 class ModernGroup(EpochGroup[MemberT]):
     target: dict[str, Partitions] = field(default_factory=dict)
-    """By member id."""
+    """The target assignment by member id."""
     _topic_names: Counter[str] = field(default_factory=Counter)
 
     def changed_targets(

@@ -54,7 +54,7 @@ class CircuitBreaker:
     _wait_until_ms: int | None = None
     """Open: the end of the pause. Half open: when other probes follow those that have not finished."""
     _successes: int = 0
-    """Of probes."""
+    """Records that were accepted since the breaker is half open."""
     _window: deque[_Bucket] = field(default_factory=deque)
 
     @property

@@ -66,6 +66,14 @@ _STREAMS_GROUP_REQUESTS = (
 )
 
 
+def share_groups_disabled() -> KafkaError:
+    return KafkaError(
+        ErrorCode.UNSUPPORTED_VERSION,
+        "Share groups are disabled. Upgrade the feature share.version: "
+        "ruslo cluster features upgrade --feature share.version=1",
+    )
+
+
 class GroupCoordinator(Coordinator[GroupShard]):
     def __init__(
         self,
@@ -137,9 +145,7 @@ class GroupCoordinator(Coordinator[GroupShard]):
     def require_share_groups(self) -> None:
         """Raise KafkaError if the cluster's ``share.version`` disables share groups."""
         if not self._settings.has_share_groups:
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION, "Share groups are disabled. Upgrade the feature share.version."
-            )
+            raise share_groups_disabled()
 
     def _may_read_offsets(self, index: int) -> bool:
         """Whether this node is surely the coordinator.

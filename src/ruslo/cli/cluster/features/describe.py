@@ -15,7 +15,7 @@ from ruslo.cli.terminal.output import print_json, print_table
 )
 @bootstrap_option
 @click.option(
-    "--node-id", type=click.IntRange(0), metavar="ID", help="The broker to ask (default: any of them)."
+    "--node-id", type=click.IntRange(0), metavar="ID", help="The broker to query (default: any of them)."
 )
 @output_option
 def describe(bootstrap: str, node_id: int | None, output: str) -> None:

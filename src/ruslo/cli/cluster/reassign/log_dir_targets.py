@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ruslo.model.topics import TopicPartition
 
 _START_TIMEOUT_S = 10.0
-"""As in Apache Kafka's tool."""
+"""The time that moves have to start, the same as in Apache Kafka's tool."""
 _POLL_INTERVAL_S = 0.1
 
 

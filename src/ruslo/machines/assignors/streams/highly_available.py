@@ -103,7 +103,7 @@ class _HighlyAvailableAssignment:
         self._ideal.add_standby(self._ideal.member_for(process, task), task)
 
     def _place_stateless(self) -> None:
-        """By active tasks only, because standby tasks process no records."""
+        """Place stateless tasks by the number of active tasks, because standby tasks process no records."""
         placement, previous = self._placement, self._previous.active
         counts = [len(placement.tasks(member, Role.ACTIVE)) for member in range(len(placement.process_of))]
         stateless = [task for task in self._topology.tasks() if task not in self._ideal.owners]

@@ -26,7 +26,7 @@ from ruslo.machines.groups.consumer.member import ConsumerMember
 from ruslo.machines.groups.consumer.reconcile import Owned
 from ruslo.machines.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, check_room
 from ruslo.machines.groups.events import RequestInfo
-from ruslo.machines.groups.group import not_found
+from ruslo.machines.groups.group import invalid_request, not_found_error
 from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
@@ -66,25 +66,25 @@ def _check(shard: ShardState, request: ConsumerGroupHeartbeatRequest, version: i
     epoch = request.member_epoch
     needs_id = version >= MEMBER_ID_REQUIRED_MIN_VERSION or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH
     if needs_id and not request.member_id:
-        raise _invalid("MemberId can't be empty.")
+        raise invalid_request("MemberId can't be empty.")
     if not request.group_id:
-        raise _invalid("GroupId can't be empty.")
+        raise invalid_request("GroupId can't be empty.")
     if request.instance_id == "":
-        raise _invalid("InstanceId is empty. Use null for a dynamic member.")
+        raise invalid_request("InstanceId is empty. Use null for a dynamic member.")
     if request.rack_id == "":
-        raise _invalid("RackId is empty. Use null if there is no rack.")
+        raise invalid_request("RackId is empty. Use null if there is no rack.")
     if epoch == JOIN_EPOCH:
         if request.rebalance_timeout_ms == _NOT_GIVEN:
-            raise _invalid("RebalanceTimeoutMs is required to join")
+            raise invalid_request("RebalanceTimeoutMs is required to join")
         if request.topic_partitions is None or request.topic_partitions:
-            raise _invalid("TopicPartitions must be empty to join")
+            raise invalid_request("TopicPartitions must be empty to join")
         if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-            raise _invalid("SubscribedTopicNames or SubscribedTopicRegex is required to join")
+            raise invalid_request("SubscribedTopicNames or SubscribedTopicRegex is required to join")
     elif epoch == STATIC_LEAVE_EPOCH:
         if request.instance_id is None:
-            raise _invalid("InstanceId is required to leave with MemberEpoch -2")
+            raise invalid_request("InstanceId is required to leave with MemberEpoch -2")
     elif epoch < STATIC_LEAVE_EPOCH:
-        raise _invalid(f"MemberEpoch {epoch} is invalid")
+        raise invalid_request(f"MemberEpoch {epoch} is invalid")
     assignor = request.server_assignor
     if assignor is not None and assignor not in settings.consumer_assignors:
         raise KafkaError(
@@ -154,7 +154,7 @@ def _leave(
 ) -> GroupOutcome:
     group = shard.groups.get(request.group_id)
     if not isinstance(group, ConsumerGroup):
-        raise _not_found(request.group_id)
+        raise not_found_error(request.group_id)
     member = group.identified(request.member_id, request.instance_id)
     if request.member_epoch == STATIC_LEAVE_EPOCH:
         outcome = fencing.leave_temporarily(shard, group, member)
@@ -170,7 +170,7 @@ def _group(shard: ShardState, group_id: str, outcome: GroupOutcome, *, create: b
     if isinstance(group, ConsumerGroup):
         return group
     if not create:
-        raise _not_found(group_id)
+        raise not_found_error(group_id)
     if group is None:
         return ConsumerGroup(group_id)
     if isinstance(group, ClassicGroup):
@@ -178,7 +178,7 @@ def _group(shard: ShardState, group_id: str, outcome: GroupOutcome, *, create: b
             outcome.append(group.tombstones())
             return ConsumerGroup(group_id)
         return conversion.upgrade(shard, group, outcome)
-    raise _not_found(group_id)
+    raise not_found_error(group_id)
 
 
 def _updated(
@@ -221,11 +221,3 @@ def _assignment(member: ConsumerMember) -> Assignment:
             for topic_id, partitions in member.assigned.items()
         ]
     )
-
-
-def _invalid(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, message)
-
-
-def _not_found(group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, not_found(group_id))

@@ -24,7 +24,7 @@ class InitializeShareState:
     group_id: str
     state_epoch: int
     start_offsets: Mapping[Uuid, Mapping[int, int]]
-    """By topic id and partition."""
+    """The start offsets by topic id and partition."""
     token: Hashable = None
     """The request that waits for the result; None: no request does."""
 

@@ -13,7 +13,7 @@ from ruslo.machines.assignors.spec import Partitions
 from ruslo.machines.groups.consumer import topic_hash
 from ruslo.machines.groups.epoch_group import JOIN_EPOCH, LEAVE_EPOCH, check_room, fenced_epoch
 from ruslo.machines.groups.events import RequestInfo
-from ruslo.machines.groups.group import SHARE, not_found
+from ruslo.machines.groups.group import SHARE, invalid_request, not_found_error
 from ruslo.machines.groups.modern import existing_topic_ids
 from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.share import fencing, initialization, target
@@ -23,7 +23,7 @@ from ruslo.machines.groups.share.records import current_record, epoch_record, me
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.timers import TimerKey, TimerKind
 from ruslo.machines.machine import Outcome
-from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.model.errors import KafkaError
 from ruslo.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from ruslo.protocol.messages.share_group_heartbeat_response import (
     Assignment,
@@ -48,15 +48,15 @@ def handle(
 
 def _check(request: ShareGroupHeartbeatRequest) -> None:
     if not request.member_id or len(request.member_id) > MAX_MEMBER_ID_CHARS:
-        raise _invalid(f"MemberId must have 1 to {MAX_MEMBER_ID_CHARS} characters. Use a random UUID.")
+        raise invalid_request(f"MemberId must have 1 to {MAX_MEMBER_ID_CHARS} characters. Use a random UUID.")
     if not request.group_id:
-        raise _invalid("GroupId can't be empty.")
+        raise invalid_request("GroupId can't be empty.")
     if request.rack_id == "":
-        raise _invalid("RackId is empty. Use null if there is no rack.")
+        raise invalid_request("RackId is empty. Use null if there is no rack.")
     if request.member_epoch == JOIN_EPOCH and not request.subscribed_topic_names:
-        raise _invalid("SubscribedTopicNames is required to join")
+        raise invalid_request("SubscribedTopicNames is required to join")
     if request.member_epoch < LEAVE_EPOCH:
-        raise _invalid(f"MemberEpoch {request.member_epoch} is invalid")
+        raise invalid_request(f"MemberEpoch {request.member_epoch} is invalid")
 
 
 def _heartbeat(
@@ -107,7 +107,7 @@ def _joined(shard: ShardState, request: ShareGroupHeartbeatRequest) -> tuple[Sha
     if group is None and joins:
         group = ShareGroup(request.group_id)
     if not isinstance(group, ShareGroup):
-        raise _not_found(request.group_id)
+        raise not_found_error(request.group_id)
     check_room(group, request.member_id, shard.settings.share_max_size)
     if joins:
         return group, group.members.get(request.member_id) or ShareMember(request.member_id)
@@ -141,7 +141,7 @@ def _group_epoch(
 def _leave(shard: ShardState, request: ShareGroupHeartbeatRequest, token: Hashable) -> GroupOutcome:
     group = shard.groups.get(request.group_id)
     if not isinstance(group, ShareGroup):
-        raise _not_found(request.group_id)
+        raise not_found_error(request.group_id)
     outcome = fencing.remove(shard, group, group.member(request.member_id))
     response = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
     return outcome.reply(token, response)
@@ -159,11 +159,3 @@ def _assignment(member: ShareMember) -> Assignment:
             for topic_id, partitions in member.assigned.items()
         ]
     )
-
-
-def _invalid(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, message)
-
-
-def _not_found(group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, not_found(group_id))

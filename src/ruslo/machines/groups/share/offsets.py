@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from ruslo.machines.groups.group import SHARE, not_found
+from ruslo.machines.groups.group import SHARE, not_found_error
 from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.share import initialization, pending
 from ruslo.machines.groups.share.events import (
@@ -172,7 +172,7 @@ def _empty_group(shard: ShardState, group_id: str, *, create: bool) -> ShareGrou
     if group is None and create:
         return ShareGroup(group_id)
     if not isinstance(group, ShareGroup):
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, not_found(group_id, group, SHARE))
+        raise not_found_error(group_id, group, SHARE)
     if not group.is_empty:
         raise KafkaError(
             ErrorCode.NON_EMPTY_GROUP,

@@ -6,7 +6,7 @@ it. It is not logged: after a load the coordinator requests it again.
 
 from __future__ import annotations
 
-from ruslo.machines.groups.group import STREAMS, not_found
+from ruslo.machines.groups.group import STREAMS, invalid_request, not_found_error
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.streams.group import StreamsGroup
 from ruslo.model.errors import ErrorCode, KafkaError
@@ -35,10 +35,10 @@ def handle(
 def _store(shard: ShardState, request: StreamsGroupTopologyDescriptionUpdateRequest) -> None:
     for name, value in (("GroupId", request.group_id), ("MemberId", request.member_id)):
         if not value:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} can't be empty.")
+            raise invalid_request(f"{name} can't be empty.")
     group = shard.groups.get(request.group_id)
     if not isinstance(group, StreamsGroup):
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, not_found(request.group_id, group, STREAMS))
+        raise not_found_error(request.group_id, group, STREAMS)
     group.member(request.member_id)
     epoch = None if group.topology is None else group.topology.epoch
     if request.topology_epoch != epoch:

@@ -70,7 +70,7 @@ class StreamsGroup(EpochGroup[StreamsMember]):
     assignment_configs: Mapping[str, str] = field(default_factory=dict)
     """The configs that the last target depends on; a change needs another target."""
     target: dict[str, MemberTasks] = field(default_factory=dict)
-    """By member id."""
+    """The target tasks by member id."""
     _active: dict[TaskId, set[str]] = field(default_factory=dict)
     """The members of each active task, which may have to revoke it."""
     _standby: dict[TaskId, set[str]] = field(default_factory=dict)
@@ -82,13 +82,13 @@ class StreamsGroup(EpochGroup[StreamsMember]):
     failure_retry_ms: int = 0
     """No target is computed earlier: the assignor failed, or its target could not be written."""
     endpoint_epoch: int = 0
-    """Bumped when tasks of a member with an endpoint change."""
+    """An epoch that grows when tasks of a member with an endpoint change."""
     endpoint_partitions: dict[str, EndpointToPartitions] = field(default_factory=dict)
-    """A cache by member id."""
+    """The endpoint with the partitions of its tasks by member id: a cache."""
     shutdown_requester: str | None = None
     """The member that has requested the shutdown of the application."""
     task_offsets: dict[str, TaskOffsets | None] = field(default_factory=dict)
-    """By member id, since the last load; None for members whose client does not report offsets."""
+    """Task offsets reported since the last load, by member id; None: the client does not report offsets."""
     description: tuple[int, TopologyDescription] | None = None
     """The topology in the words of the application, with its epoch (KIP-1331)."""
 

@@ -23,7 +23,7 @@ from ruslo.machines.groups.epoch_group import (
     watch_revocation,
 )
 from ruslo.machines.groups.events import RequestInfo
-from ruslo.machines.groups.group import not_found
+from ruslo.machines.groups.group import not_found_error
 from ruslo.machines.groups.outcome import GroupOutcome, respond
 from ruslo.machines.groups.state import ShardState
 from ruslo.machines.groups.streams import fencing, membership, target
@@ -151,7 +151,7 @@ def _heartbeat(
 def _leave(shard: ShardState, request: StreamsGroupHeartbeatRequest, token: Hashable) -> GroupOutcome:
     group = shard.groups.get(request.group_id)
     if not isinstance(group, StreamsGroup):
-        raise _not_found(request.group_id)
+        raise not_found_error(request.group_id)
     if request.shutdown_application:
         request_shutdown(group, request.member_id)
     member = group.identified(request.member_id, request.instance_id)
@@ -173,7 +173,7 @@ def _group(shard: ShardState, group_id: str, outcome: GroupOutcome, *, create: b
     if create and isinstance(group, ClassicGroup) and group.is_empty:
         outcome.append(group.tombstones())
         return StreamsGroup(group_id)
-    raise _not_found(group_id)
+    raise not_found_error(group_id)
 
 
 def _updated(
@@ -278,7 +278,3 @@ def _owned(request: StreamsGroupHeartbeatRequest) -> MemberTasks | None:
     if active is None or standby is None or warmup is None:
         return None
     return MemberTasks(task_ids(active), task_ids(standby), task_ids(warmup))
-
-
-def _not_found(group_id: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, not_found(group_id))

@@ -15,8 +15,7 @@ from heapq import heappop, heappush
 from typing import TypeAlias
 
 from ruslo.machines.groups.streams.status import StatusCode
-from ruslo.machines.groups.streams.topology import sources_of
-from ruslo.model.errors import ErrorCode, KafkaError
+from ruslo.machines.groups.streams.topology import invalid_topology, sources_of
 from ruslo.protocol.messages.streams_group_topology_value import Subtopology
 
 CountOf: TypeAlias = Callable[[str], int | None]
@@ -70,10 +69,17 @@ def repartition_counts(subtopologies: Collection[Subtopology], count_of: CountOf
         raise _invalid(
             "The numbers of partitions of some repartition topics depend on each other. Remove the loop."
         )
+            for sink in each.repartition_sink_topics:
+                counts.setdefault(sink, count)
+        if len(waiting) == len(undetermined):
+            raise invalid_topology(
+                "The numbers of partitions of some repartition topics depend on each other. Remove the loop."
+            )
+        undetermined = waiting
     for each in subtopologies:
         for topic in each.repartition_source_topics:
             if topic.name not in counts:
-                raise _invalid(f"No subtopology writes to the repartition topic {topic.name!r}")
+                raise invalid_topology(f"No subtopology writes to the repartition topic {topic.name!r}")
     return counts
 
 
@@ -132,13 +138,9 @@ def copartition_groups(subtopology: Subtopology) -> Iterable[set[str]]:
 def _known(name: str, count_of: CountOf) -> int:
     count = count_of(name)
     if count is None:
-        raise _invalid(f"The topology does not determine the number of partitions of topic {name!r}")
+        raise invalid_topology(f"The topology does not determine the number of partitions of topic {name!r}")
     return count
 
 
 def _listed(numbers: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={number}" for name, number in sorted(numbers.items()))
-
-
-def _invalid(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)

@@ -110,12 +110,12 @@ def _check(topology: RequestedTopology) -> None:
         )
     subtopologies = topology.subtopologies
     if len(subtopologies) > MAX_SUBTOPOLOGIES:
-        raise _invalid(
+        raise invalid_topology(
             f"The topology has {len(subtopologies)} subtopologies, more than the maximum of "
             f"{MAX_SUBTOPOLOGIES}. Divide the application."
         )
     if len({each.subtopology_id for each in subtopologies}) < len(subtopologies):
-        raise _invalid("Two subtopologies have the same id")
+        raise invalid_topology("Two subtopologies have the same id")
     for each in subtopologies:
         name = each.subtopology_id
         if not each.source_topics and not each.repartition_source_topics:
@@ -124,19 +124,24 @@ def _check(topology: RequestedTopology) -> None:
         _check_distinct(name, "repartition sink", each.repartition_sink_topics)
         _check_distinct(name, "repartition source", [topic.name for topic in each.repartition_source_topics])
         _check_distinct(name, "changelog", [topic.name for topic in each.state_changelog_topics])
+            raise invalid_topology(f"Subtopology {name!r} has no source topics")
         for topic in each.state_changelog_topics:
             if topic.partitions != 0:
-                raise _invalid(
+                raise invalid_topology(
                     f"The topology gives changelog topic {topic.name!r} {topic.partitions} partitions. "
                     f"Use 0: the coordinator determines the number."
                 )
         if any(topic.partitions < 0 for topic in each.repartition_source_topics):
-            raise _invalid(f"Subtopology {name!r} has a repartition topic with fewer than 0 partitions")
+            raise invalid_topology(
+                f"Subtopology {name!r} has a repartition topic with fewer than 0 partitions"
+            )
         for group in each.copartition_groups:
             if not _are_indexes(group.source_topics, each.source_topics) or not _are_indexes(
                 group.repartition_source_topics, each.repartition_source_topics
             ):
-                raise _invalid(f"A copartition group of subtopology {name!r} names a topic that is not there")
+                raise invalid_topology(
+                    f"A copartition group of subtopology {name!r} names a topic that is not there"
+                )
 
 
 def _check_distinct(subtopology_id: str, kind: str, names: list[str]) -> None:
@@ -148,5 +153,5 @@ def _are_indexes(indexes: list[int], names: list[str] | list[RequestedTopic]) ->
     return all(0 <= index < len(names) for index in indexes)
 
 
-def _invalid(message: str) -> KafkaError:
+def invalid_topology(message: str) -> KafkaError:
     return KafkaError(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)

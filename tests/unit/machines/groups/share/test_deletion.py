@@ -7,19 +7,7 @@ from ruslo.model.errors import ErrorCode
 from ruslo.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from ruslo.protocol.messages.delete_groups_response import DeleteGroupsResponse
 from tests.support.groups.consumer_transcript import Consumer
-from tests.support.groups.share_transcript import ShareConsumer, ShareTranscript
-
-
-def with_group(*topics: str, group: str = "g", transcript: ShareTranscript | None = None) -> ShareTranscript:
-    """A share group that its only member has left."""
-    transcript = transcript or ShareTranscript()
-    transcript.group = group
-    a = ShareConsumer(transcript, "a", *topics)
-    a.join()
-    transcript.answer()
-    a.leave()
-    transcript.lines.clear()
-    return transcript
+from tests.support.groups.share_transcript import ShareConsumer, ShareTranscript, with_group
 
 
 def delete(transcript: ShareTranscript, *groups: str) -> int:

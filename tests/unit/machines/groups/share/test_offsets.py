@@ -16,7 +16,7 @@ from ruslo.protocol.messages.delete_share_group_offsets_request import (
 from ruslo.protocol.messages.delete_share_group_offsets_response import DeleteShareGroupOffsetsResponse
 from tests.support.groups.consumer_transcript import Consumer
 from tests.support.groups.share_requests import alter_request, delete_request
-from tests.support.groups.share_transcript import ShareConsumer, ShareTranscript
+from tests.support.groups.share_transcript import ShareConsumer, ShareTranscript, with_group
 
 
 def send(
@@ -43,17 +43,6 @@ def deleted(transcript: ShareTranscript, token: int) -> dict[str, str]:
     response = transcript.bench.response(token, DeleteShareGroupOffsetsResponse)
     assert response.error_code == ErrorCode.NONE
     return {topic.topic_name: ErrorCode(topic.error_code).name for topic in response.responses}
-
-
-def with_states(*topics: str) -> ShareTranscript:
-    """A group without members whose states of these topics are initialized."""
-    transcript = ShareTranscript()
-    a = ShareConsumer(transcript, "a", *topics)
-    a.join()
-    transcript.answer()
-    a.leave()
-    transcript.lines.clear()
-    return transcript
 
 
 def test_altered_offsets_create_a_group_that_members_join_later() -> None:
@@ -106,7 +95,7 @@ def test_unknown_partitions_are_errors_of_their_own() -> None:
 
 
 def test_errors_of_the_share_coordinator_are_in_the_response() -> None:
-    transcript = with_states("orders")
+    transcript = with_group("orders")
     token = send(transcript, "offsets are altered", alter_request({"orders": {0: 7, 1: 8}}))
     transcript.answer(ErrorCode.COORDINATOR_NOT_AVAILABLE, orders=[1])
     assert altered(transcript, token) == {"orders": {0: "NONE", 1: "COORDINATOR_NOT_AVAILABLE"}}
@@ -122,7 +111,7 @@ initialize orders:0@7,1@8 at 3
 
 
 def test_deleted_offsets_are_initialized_again_for_the_next_member() -> None:
-    transcript = with_states("orders", "parcels")
+    transcript = with_group("orders", "parcels")
     token = send(transcript, "orders is deleted", delete_request("orders", "absent"))
     assert transcript.bench.is_parked(token)
     transcript.answer()
@@ -147,7 +136,7 @@ a at 2 has nothing
 
 
 def test_a_failed_deletion_can_be_repeated() -> None:
-    transcript = with_states("orders")
+    transcript = with_group("orders")
     token = send(transcript, "orders is deleted", delete_request("orders"))
     transcript.answer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert deleted(transcript, token) == {"orders": "COORDINATOR_NOT_AVAILABLE"}
@@ -159,7 +148,7 @@ def test_a_failed_deletion_can_be_repeated() -> None:
 
 
 def test_joining_initializes_a_topic_whose_deletion_failed() -> None:
-    transcript = with_states("orders")
+    transcript = with_group("orders")
     send(transcript, "orders is deleted", delete_request("orders"))
     transcript.answer(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     ShareConsumer(transcript, "a", "orders").join()
@@ -188,7 +177,7 @@ def test_offsets_of_other_groups_are_not_found() -> None:
 @pytest.mark.parametrize("commit", [False, True])
 def test_a_change_that_cannot_be_written_fails_the_request(commit: bool) -> None:
     for request in (alter_request({"orders": {0: 1}}), delete_request("orders")):
-        transcript = with_states("orders")
+        transcript = with_group("orders")
         if commit:
             transcript.bench.commit_error = ErrorCode.REQUEST_TIMED_OUT
         else:
@@ -199,7 +188,7 @@ def test_a_change_that_cannot_be_written_fails_the_request(commit: bool) -> None
 
 def test_a_coordinator_that_moves_fails_waiting_requests() -> None:
     for request in (alter_request({"orders": {0: 1}}), delete_request("orders")):
-        transcript = with_states("orders")
+        transcript = with_group("orders")
         token = transcript.bench.send(request)
         transcript.bench.run(Unloaded())
         assert error_code(transcript, token) is ErrorCode.NOT_COORDINATOR
