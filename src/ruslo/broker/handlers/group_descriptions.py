@@ -61,6 +61,8 @@ class GroupDescriptions:
 
 def _may_describe(context: RequestContext, topics: Iterable[str]) -> bool:
     return all(context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic) for topic in set(topics))
+
+
 def add_authorized_operations(described: Iterable[Any], context: RequestContext) -> None:
     for group in described:
         if not group.error_code:
