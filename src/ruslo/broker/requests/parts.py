@@ -54,10 +54,7 @@ DIVISIONS = {
     "DescribeShareGroupOffsets": (Division("groups", "groups", size=20, unique=_all_topics_of),),
     "DescribeTransactions": (Division("transactional_ids", "transaction_states", unique=str),),
     "InitializeShareGroupState": (_SHARE_PARTITIONS,),
-    "DescribeShareGroupOffsets": (Division("groups", "groups", size=20),),
-    "DescribeTransactions": (Division("transactional_ids", "transaction_states"),),
     "FindCoordinator": (Division("coordinator_keys", "coordinators"),),
-    "InitializeShareGroupState": (_SHARE_PARTITIONS,),
     "ListOffsets": (_TOPIC_PARTITIONS._replace(size=50),),
     # Clients request topics again that are not created yet.
     "Metadata": (Division("topics", "topics", first_part_only="allow_auto_topic_creation"),),
@@ -70,8 +67,6 @@ DIVISIONS = {
     "ReadShareGroupStateSummary": (_SHARE_PARTITIONS,),
     "StreamsGroupDescribe": (Division("group_ids", "groups", unique=str),),
     "ShareGroupDescribe": (Division("group_ids", "groups", unique=str),),
-    "ShareGroupDescribe": (Division("group_ids", "groups"),),
-    "StreamsGroupDescribe": (Division("group_ids", "groups"),),
     "WriteShareGroupState": (_SHARE_PARTITIONS,),
 }
 

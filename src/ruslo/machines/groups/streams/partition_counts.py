@@ -66,16 +66,9 @@ def repartition_counts(subtopologies: Collection[Subtopology], count_of: CountOf
                     found.add(reader)
                     heappush(due, (turn + (reader < index), reader))
     if len(found) < len(writers):
-        raise _invalid(
+        raise invalid_topology(
             "The numbers of partitions of some repartition topics depend on each other. Remove the loop."
         )
-            for sink in each.repartition_sink_topics:
-                counts.setdefault(sink, count)
-        if len(waiting) == len(undetermined):
-            raise invalid_topology(
-                "The numbers of partitions of some repartition topics depend on each other. Remove the loop."
-            )
-        undetermined = waiting
     for each in subtopologies:
         for topic in each.repartition_source_topics:
             if topic.name not in counts:

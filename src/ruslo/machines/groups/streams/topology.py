@@ -119,12 +119,11 @@ def _check(topology: RequestedTopology) -> None:
     for each in subtopologies:
         name = each.subtopology_id
         if not each.source_topics and not each.repartition_source_topics:
-            raise _invalid(f"Subtopology {name!r} has no source topics")
+            raise invalid_topology(f"Subtopology {name!r} has no source topics")
         _check_distinct(name, "source", each.source_topics)
         _check_distinct(name, "repartition sink", each.repartition_sink_topics)
         _check_distinct(name, "repartition source", [topic.name for topic in each.repartition_source_topics])
         _check_distinct(name, "changelog", [topic.name for topic in each.state_changelog_topics])
-            raise invalid_topology(f"Subtopology {name!r} has no source topics")
         for topic in each.state_changelog_topics:
             if topic.partitions != 0:
                 raise invalid_topology(
@@ -146,7 +145,9 @@ def _check(topology: RequestedTopology) -> None:
 
 def _check_distinct(subtopology_id: str, kind: str, names: list[str]) -> None:
     if len(set(names)) < len(names):
-        raise _invalid(f"Subtopology {subtopology_id!r} names a {kind} topic more than once. Name it once.")
+        raise invalid_topology(
+            f"Subtopology {subtopology_id!r} names a {kind} topic more than once. Name it once."
+        )
 
 
 def _are_indexes(indexes: list[int], names: list[str] | list[RequestedTopic]) -> bool:

@@ -65,7 +65,7 @@ def test_a_chain_of_repartition_topics_in_any_order() -> None:
 
 
 class Scanned(list[Any]):
-    """Topics that count how often somebody goes through them."""
+    """Topics that count how often they are iterated."""
 
     times = 0
 
