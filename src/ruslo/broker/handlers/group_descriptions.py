@@ -73,3 +73,9 @@ def _part(request: Any, group_ids: list[str]) -> Any:
     part = copy(request)
     part.group_ids = group_ids
     return part
+
+
+def add_authorized_operations(described: Iterable[Any], context: RequestContext) -> None:
+    for group in described:
+        if not group.error_code:
+            group.authorized_operations = context.authorized_operations(ResourceType.GROUP, group.group_id)
