@@ -63,12 +63,6 @@ def _may_describe(context: RequestContext, topics: Iterable[str]) -> bool:
     return all(context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic) for topic in set(topics))
 
 
-def add_authorized_operations(described: Iterable[Any], context: RequestContext) -> None:
-    for group in described:
-        if not group.error_code:
-            group.authorized_operations = context.authorized_operations(ResourceType.GROUP, group.group_id)
-
-
 def _part(request: Any, group_ids: list[str]) -> Any:
     part = copy(request)
     part.group_ids = group_ids

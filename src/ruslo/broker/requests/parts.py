@@ -65,8 +65,8 @@ DIVISIONS = {
     "OffsetForLeaderEpoch": (_TOPIC_PARTITIONS,),
     "ReadShareGroupState": (_SHARE_PARTITIONS,),
     "ReadShareGroupStateSummary": (_SHARE_PARTITIONS,),
-    "ShareGroupDescribe": (Division("group_ids", "groups", unique=str),),
     "StreamsGroupDescribe": (Division("group_ids", "groups", unique=str),),
+    "ShareGroupDescribe": (Division("group_ids", "groups", unique=str),),
     "WriteShareGroupState": (_SHARE_PARTITIONS,),
 }
 

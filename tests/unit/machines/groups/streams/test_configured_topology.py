@@ -65,8 +65,6 @@ def test_a_chain_of_repartition_topics_in_any_order() -> None:
 
 
 class Scanned(list[Any]):
-    """Topics that count how often a subtopology goes through them."""
-    """Topics that count how often the machine goes through them."""
     """Topics that count how often they are iterated."""
 
     times = 0
