@@ -79,7 +79,7 @@ class SharePartitionManager:
             scheduler,
             clock,
             self._submit_write,
-            self._unload_if_abandoned,
+            self._unload_if_unwanted,
             self.storage_failed,
         )
         self._deadlines: Timers[LedSharePartition] = Timers()
@@ -171,7 +171,7 @@ class SharePartitionManager:
             led.machine = machine
             self._copier.wake(led)
             led.wake_all_fetches()
-            self._unload_if_abandoned(led)
+            self._unload_if_unwanted(led)
 
     def _on_load_failed(self, led: LedSharePartition, error: KafkaError | StorageError) -> None:
         logger.info("Loading the share-partition %s failed: %s", led, error)
@@ -237,7 +237,7 @@ class SharePartitionManager:
             self.changed(led)
             self._copier.wake(led)
             led.wake_fetches()
-            self._unload_if_abandoned(led)
+            self._unload_if_unwanted(led)
 
     # -- sessions --------------------------------------------------------------------------------------------
 
@@ -266,10 +266,10 @@ class SharePartitionManager:
                 led.wake_fetches()
             yield
         for led in tuple(self._by_group.get(group_id, {}).values()):
-            self._unload_if_abandoned(led)
+            self._unload_if_unwanted(led)
             yield
 
-    def _unload_if_abandoned(self, led: LedSharePartition) -> None:
+    def _unload_if_unwanted(self, led: LedSharePartition) -> None:
         """Unload a share-partition that no session uses, or that must reload, when its writes have ended."""
         is_busy = led.queued_writes or led.writes_in_progress or led.is_copying
         is_unwanted = led.must_reload or not self.sessions.has_members(led.key.group_id)
@@ -347,7 +347,7 @@ class SharePartitionManager:
                     if config.is_ordered_by_key and not led.config.is_ordered_by_key:
                         # The order needs the keys of all records in flight, so it starts with none.
                         led.must_reload = True
-                        self._unload_if_abandoned(led)
+                        self._unload_if_unwanted(led)
                     else:
                         led.configure(config)
                         self.changed(led)
